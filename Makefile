@@ -1,0 +1,65 @@
+# Every target makes what it needs, in .venv, with pip alone. Nothing is installed system-wide.
+#
+#   make demo    install Podium and run the main example
+#   make test    install everything the tests need, then run all checks and all tests
+#   make check   the quick part of `make test`: format, lint, types, imports, unit tests, README
+#   make bench   measure, and compare with peers in the same run
+#   make mutate  plant faults in core/graph.py and the executor; the tests must notice
+#   make clean   remove what the other targets made
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench mutate conformance clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Podium needs Python 3.11 or newer; try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/core: $(VENV)/made pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(VENV)/core
+	@$(BIN)/podium contract order examples/contracts/etl_pipeline.yaml
+	@echo
+	@$(BIN)/podium contract actions examples/contracts/etl_pipeline.yaml
+	@echo
+	@echo "Next: edit examples/contracts/etl_pipeline.yaml and run 'make demo' again, or read README.md."
+
+check: $(VENV)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) -n $(WORKERS) -q tests/unit tests/acceptance/test_readme.py
+
+test: check
+	$(PYTEST) -n $(WORKERS) -q tests --ignore=tests/unit --deselect tests/acceptance/test_readme.py
+
+bench: $(VENV)/dev
+	$(BIN)/python -m bench
+
+mutate: $(VENV)/dev
+	$(BIN)/python -m tests.mutation
+
+# Rewrites the "tests" column of the conformance tables from the markers in the tests.
+conformance: $(VENV)/dev
+	$(BIN)/python -m tests.conformance
+
+clean:
+	rm -rf $(VENV) build dist mutants .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .grimp_cache
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,86 @@
+"""The root of the command line, and the one place where errors become exit codes.
+
+0   done                        65  an input file is invalid
+1   the workflow failed         70  an internal error: a defect in Podium
+64  the command line is wrong
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+import click
+
+import podium
+from podium.errors import PodiumError
+
+FAILED: Final = 1
+USAGE: Final = 64
+INVALID_FILE: Final = 65
+INTERNAL_ERROR: Final = 70
+INTERRUPTED: Final = 130
+
+# name: (module, attribute, first line of its help)
+_COMMANDS: Final = {
+    "contract": ("podium.cli.contract", "contract", "Check node contracts and see what they do."),
+    "schema": ("podium.cli.schema", "schema", "Print JSON Schemas for editors."),
+}
+
+
+class _LazyGroup(click.Group):
+    """Knows its commands by name and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(podium.__version__, message="podium %(version)s")
+def cli() -> None:
+    """Podium runs workflows that must not be lost.
+
+    \b
+    Try:
+      podium contract order examples/contracts/etl_pipeline.yaml
+      podium contract validate --help
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and say how it ended."""
+    try:
+        code = cli.main(args=list(arguments), prog_name="podium", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    except PodiumError as error:
+        click.echo(f"{error.code}: {error}", err=True)
+        return INVALID_FILE
+    except BrokenPipeError:
+        # The reader went away (`| head`); writing the rest, even at exit, would only fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:
+        traceback.print_exc()
+        click.echo("INTERNAL_ERROR: this is a defect in Podium; please report the lines above.", err=True)
+        return INTERNAL_ERROR
+    return code if isinstance(code, int) else 0

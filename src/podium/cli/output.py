@@ -1,0 +1,46 @@
+"""How commands print: tables and colours for people at a terminal, plain lines for pipes, JSON for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+import click
+
+from podium.language.diagnostics import Diagnostic, Severity, visible
+
+
+def print_json(value: object) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
+    """Problems go to standard error, so that what a command computes can still be piped."""
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    for found in diagnostics:
+        first, *rest = str(found).split("\n")
+        if coloured:
+            first = click.style(first, fg="red" if found.severity is Severity.ERROR else "yellow", bold=True)
+        click.echo("\n".join([first, *rest]), err=True)
+    if omitted:
+        click.echo(f"... and {omitted} more problems.", err=True)
+
+
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table; at a terminal it is drawn by rich, which is only loaded then."""
+    shown = [[visible(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*headings, box=SIMPLE_HEAD)
+        for row in shown:
+            table.add_row(*(Text(cell) for cell in row))
+        Console().print(table)
+        return
+    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
+    for line in (headings, *shown):
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(cells).rstrip())

@@ -1,0 +1,27 @@
+"""`podium schema`: JSON Schemas for editors."""
+
+import json
+
+import click
+
+
+@click.group()
+def schema() -> None:
+    """Print JSON Schemas for editors.
+
+    An editor that knows the schema completes keys and marks mistakes while you type.
+    """
+
+
+@schema.command()
+def contract() -> None:
+    """The schema of node contract files.
+
+    \b
+    Save it, and name it in the first line of a contract:
+      podium schema contract > contract.schema.json
+      # yaml-language-server: $schema=contract.schema.json
+    """
+    from podium.nodes.schema import contract_schema
+
+    click.echo(json.dumps(contract_schema(), indent=2))

@@ -1,0 +1,157 @@
+"""Problems of a file, told so that the reader can mend them without another look-up.
+
+    release.yaml:14:13: E204 step 'publish' needs 'biuld', which no step defines.
+       14 |     needs: [biuld]
+          |             ^^^^^
+    Did you mean 'build'? Steps in this file: build, test.
+
+A file is read to its end and all its problems are reported together. Whatever a message quotes comes from
+the file and is shown with control characters spelled out, so that it cannot write to the reader's terminal.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import StrEnum
+from unicodedata import category, east_asian_width
+
+from podium.language.codes import Code
+from podium.language.source import Source
+
+# A file with more problems than this is not mended by reading about all of them; and a hostile file must
+# not be able to fill the memory with complaints about itself.
+MOST_PROBLEMS = 100
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem: what it is, where it stands, and what would be right."""
+
+    code: Code
+    severity: Severity
+    file: str
+    line: int
+    column: int
+    end_column: int
+    message: str
+    hint: str
+    excerpt: str
+
+    def as_json(self) -> dict[str, str | int]:
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "end_column": self.end_column,
+            "severity": self.severity.value,
+            "code": self.code.value,
+            "message": self.message,
+            "hint": self.hint,
+        }
+
+    def __str__(self) -> str:
+        warning = "warning " if self.severity is Severity.WARNING else ""
+        lines = [f"{self.file}:{self.line}:{self.column}: {warning}{self.code} {self.message}"]
+        if self.excerpt:
+            before, marked = (
+                self.excerpt[: self.column - 1],
+                self.excerpt[self.column - 1 : self.end_column - 1],
+            )
+            gutter = " " * max(0, 5 - len(str(self.line)))
+            # Tabs stay tabs, so that the mark stands below the text however wide a tab is shown.
+            padding = "".join("\t" if c == "\t" else " " * _width(c) for c in before)
+            lines.append(f"{gutter}{self.line} | {visible(self.excerpt)}")
+            lines.append(
+                f"{' ' * max(5, len(str(self.line)))} | {padding}{'^' * max(1, sum(map(_width, marked)))}"
+            )
+        if self.hint:
+            lines.append(self.hint)
+        return "\n".join(lines)
+
+
+class Report:
+    """The problems found so far in one source."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.omitted = 0
+        self._found: list[Diagnostic] = []
+
+    def error(self, code: Code, start: int, end: int, message: str, hint: str = "") -> None:
+        self._add(code, Severity.ERROR, start, end, message, hint)
+
+    def warning(self, code: Code, start: int, end: int, message: str, hint: str = "") -> None:
+        self._add(code, Severity.WARNING, start, end, message, hint)
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        """What was found, in the order of the file."""
+        return sorted(self._found, key=lambda found: (found.line, found.column))
+
+    @property
+    def has_errors(self) -> bool:
+        return any(found.severity is Severity.ERROR for found in self._found)
+
+    def _add(self, code: Code, severity: Severity, start: int, end: int, message: str, hint: str) -> None:
+        if len(self._found) >= MOST_PROBLEMS:
+            self.omitted += 1
+            return
+        at = self.source.position(start)
+        excerpt = self.source.line(at.line)
+        # Of a place that spans several lines only the first is marked.
+        end_column = min(at.column + max(1, end - start), max(len(excerpt), at.column) + 1)
+        if len(excerpt) > 200:
+            # A file of one endless line must not be printed with each of its problems.
+            excerpt = ""
+        self._found.append(
+            Diagnostic(
+                code,
+                severity,
+                visible(self.source.name),
+                at.line,
+                at.column,
+                end_column,
+                visible(message),
+                visible(hint),
+                excerpt,
+            )
+        )
+
+
+def visible(text: str) -> str:
+    """The text with everything spelled out that a terminal would obey instead of show."""
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\t" or category(c) not in _UNSEEN else _spelled(c) for c in text)
+
+
+def quoted(value: str) -> str:
+    """A value from the file as a message shows it: in quotes, and cut when it is long."""
+    return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence that suggests the nearest known word, or nothing if none is near."""
+    near = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return f"Did you mean {quoted(near[0])}?" if near else ""
+
+
+# Control, format (which turn the direction of text), surrogate, line and paragraph separators.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def _width(character: str) -> int:
+    if category(character) in _UNSEEN:
+        return len(_spelled(character))
+    if category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1

@@ -1,0 +1,219 @@
+"""A node contract in YAML becomes typed models.
+
+    workflow_coordination:
+      workflow_definition: ...     the fields of ModelWorkflowDefinition
+    steps:                         the fields of ModelWorkflowStep, in the order that decides ties
+      - step_id: fetch             a UUID, or a name unique in the file
+        step_name: Fetch
+        step_type: effect
+      - step_name: Store           nothing depends on it, so it needs no step_id
+        step_type: effect
+        depends_on: [fetch]
+
+Names become UUIDs derived from the workflow's name and their own, so two loads of a file are equal. All
+problems of a file are found in one reading; `nodes/contract_problems.py` finds the words for them.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from uuid import UUID, uuid5
+
+from pydantic import BaseModel, ValidationError
+
+from podium.language import tree
+from podium.language.diagnostics import Diagnostic, Severity
+from podium.language.reader import MAX_BYTES, read_yaml
+from podium.language.tree import NodePath, Plain
+from podium.nodes.contract_problems import ContractProblems
+from podium.nodes.definition import ModelWorkflowDefinition, ModelWorkflowStep
+from podium.nodes.errors import EnumCoreErrorCode, ModelOnexError
+from podium.nodes.validation import examine_steps, mode_problems
+
+# Fixed for ever: the ids of steps are derived from it.
+_NAMESPACE: Final = UUID("0f0c4a4e-9a5b-5c39-8f4e-6d1f0f4b7a11")
+_LONGEST_NAME: Final = 200
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A contract that was read without error."""
+
+    definition: ModelWorkflowDefinition
+    steps: tuple[ModelWorkflowStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ContractReading:
+    """What reading gave: the contract, unless there are errors, and everything there is to say about it."""
+
+    contract: Contract | None
+    diagnostics: list[Diagnostic]
+    # How many more problems were found than are listed.
+    omitted: int
+
+
+class InvalidContract(ModelOnexError):
+    """A contract file has problems; `diagnostics` has each of them with its position."""
+
+    def __init__(self, reading: ContractReading) -> None:
+        self.diagnostics = reading.diagnostics
+        errors = [str(found) for found in reading.diagnostics if found.severity is Severity.ERROR]
+        super().__init__("\n".join(errors), EnumCoreErrorCode.VALIDATION_ERROR, {"errors": errors})
+
+
+def load_contract(path: str | Path) -> Contract:
+    """The contract in a file; raises `InvalidContract` with every problem if it has any."""
+    with Path(path).open("rb") as file:
+        # One byte more than may be read is enough to see that a file is too large.
+        content = file.read(MAX_BYTES + 1)
+    reading = read_contract(content, str(path))
+    if reading.contract is None:
+        raise InvalidContract(reading)
+    return reading.contract
+
+
+def read_contract(content: bytes | str, name: str, *, strict: bool = False) -> ContractReading:
+    """Read a contract and report all that is wrong with it. `strict` turns warnings into errors."""
+    document = read_yaml(content.encode() if isinstance(content, str) else content, name)
+    report = document.report
+    contract = None
+    if document.root is not None:
+        problems = ContractProblems(document.root, report, strict=strict)
+        contract = _ContractReader(document.root, problems).read()
+    return ContractReading(None if report.has_errors else contract, report.diagnostics, report.omitted)
+
+
+class WorkflowCoordination(BaseModel):
+    workflow_definition: ModelWorkflowDefinition
+
+
+class ContractFile(BaseModel):
+    """The shape of a contract file; its JSON Schema is generated from this."""
+
+    workflow_coordination: WorkflowCoordination
+    steps: list[ModelWorkflowStep] = []
+
+
+class _ContractReader:
+    def __init__(self, root: tree.Node, problems: ContractProblems) -> None:
+        self._root = root
+        self._problems = problems
+        self._workflow_name = ""
+
+    def read(self) -> Contract | None:
+        data = tree.plain(self._root)
+        if not isinstance(data, dict):
+            self._problems.not_a_contract()
+            return None
+        self._problems.warn_about_unknown_keys(ContractFile)
+        definition = self._definition(data)
+        steps = self._steps(data.get("steps", []))
+        return Contract(definition, tuple(steps)) if definition is not None else None
+
+    def _definition(self, data: dict[str, Plain]) -> ModelWorkflowDefinition | None:
+        metadata = ("workflow_coordination", "workflow_definition", "workflow_metadata")
+        name = tree.find(self._root, (*metadata, "workflow_name"))
+        self._workflow_name = name.text if isinstance(name, tree.Scalar) else ""
+        mode = tree.find(self._root, (*metadata, "execution_mode"))
+        if isinstance(mode, tree.Scalar) and isinstance(mode.value, str):
+            for problem in mode_problems(mode.value):
+                self._problems.broken_rule(problem, metadata[:-1])
+        file = self._validated(ContractFile, {**data, "steps": []}, ())
+        return file.workflow_coordination.workflow_definition if file is not None else None
+
+    def _steps(self, listed: Plain) -> list[ModelWorkflowStep]:
+        """The steps as models; one with invalid values still takes part, so that references are checked."""
+        if not isinstance(listed, list):
+            self._problems.wrong_type(("steps",), "a list")
+            return []
+        steps = [
+            self._step(index, item) if isinstance(item, dict) else self._not_a_step(index)
+            for index, item in enumerate(listed)
+        ]
+        for problem in examine_steps(steps).problems:
+            self._problems.broken_rule(problem, ())
+        return steps
+
+    def _step(self, index: int, item: dict[str, Plain]) -> ModelWorkflowStep:
+        step_id = self._step_id(index, item)
+        needed = self._dependencies(index, item.get("depends_on", []))
+        fields: dict[str, Plain] = {
+            "correlation_id": str(uuid5(step_id, "correlation")),
+            **item,
+            "step_id": str(step_id),
+            "depends_on": [str(other) for other in needed],
+        }
+        step = self._validated(ModelWorkflowStep, fields, ("steps", index))
+        if step is not None:
+            return step
+        return _stand_in(
+            step_id, needed, enabled=item.get("enabled") is not False, type_=item.get("step_type")
+        )
+
+    def _not_a_step(self, index: int) -> ModelWorkflowStep:
+        self._problems.wrong_type(("steps", index), "a mapping")
+        return _stand_in(self._id_of_unnamed("", index))
+
+    def _step_id(self, index: int, item: dict[str, Plain]) -> UUID:
+        if "step_id" not in item:
+            return self._id_of_unnamed(str(item.get("step_name", "")), index)
+        path = ("steps", index, "step_id")
+        name = item["step_id"]
+        if not isinstance(name, str):
+            self._problems.wrong_type(path, "text")
+            return self._id_of_unnamed("", index)
+        if not _is_name(name):
+            self._problems.not_a_name(path, name)
+        return self._id_of(name)
+
+    def _dependencies(self, index: int, listed: Plain) -> list[UUID]:
+        """The ids of `depends_on`. A name that no step has becomes an id that no step has."""
+        path: NodePath = ("steps", index, "depends_on")
+        if not isinstance(listed, list):
+            self._problems.wrong_type(path, "a list")
+            return []
+        needed = []
+        for place, name in enumerate(listed):
+            if isinstance(name, str):
+                needed.append(self._id_of(name))
+            else:
+                self._problems.wrong_type((*path, place), "text")
+                # Keeps the places of the others.
+                needed.append(self._id_of_unnamed("", index))
+        return needed
+
+    def _id_of(self, name: str) -> UUID:
+        try:
+            return UUID(name)
+        except ValueError:
+            return uuid5(_NAMESPACE, f"{self._workflow_name}\0{name}")
+
+    def _id_of_unnamed(self, step_name: str, index: int) -> UUID:
+        # NUL stands in no YAML file, so this is never also the id of a name.
+        return uuid5(_NAMESPACE, f"{self._workflow_name}\0{step_name}\0{index}")
+
+    def _validated(self, model: type[_Model], data: dict[str, Plain], base: NodePath) -> _Model | None:
+        """Build a model as strictly as JSON can be read: text never becomes a number or a truth value."""
+        try:
+            return model.model_validate_json(json.dumps(data), strict=True)
+        except ValidationError as invalid:
+            for error in invalid.errors(include_url=False, include_input=False):
+                self._problems.invalid_value(error, base)
+            return None
+
+
+def _stand_in(
+    step_id: UUID, depends_on: Sequence[UUID] = (), *, enabled: bool = True, type_: object = None
+) -> ModelWorkflowStep:
+    """Takes the place of a step with invalid values, so that the rules about the others can be checked."""
+    values: dict[str, Any] = {"step_name": "", "step_type": type_, "enabled": enabled}
+    return ModelWorkflowStep.model_construct(step_id=step_id, depends_on=list(depends_on), **values)
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST_NAME and name == name.strip() and name.isprintable()

@@ -1,0 +1,20 @@
+"""The JSON Schema of contract files, for editors. Generated from the models, never the other way."""
+
+from typing import Any
+
+from podium.nodes.contract import ContractFile
+
+
+def contract_schema() -> dict[str, Any]:
+    """A JSON Schema (2020-12) for contract files."""
+    schema = ContractFile.model_json_schema()
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "Podium node contract",
+    }
+    step = schema["$defs"]["ModelWorkflowStep"]["properties"]
+    # In a file a step may also be called by a name; the reader turns names into UUIDs.
+    for text in (step["step_id"], step["depends_on"]["items"]):
+        del text["format"]
+    return schema
