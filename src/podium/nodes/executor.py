@@ -236,7 +236,9 @@ def _process(
         if clock() >= deadline:
             books.fail(index, "TIMEOUT", "the workflow's time ran out before the step was processed")
             continue
-        unmet = [needed for needed in examination.dependencies[index] if books.action_of[needed] is None]
+        # Ascending: the dependencies of an action stand in the order of declaration, each once.
+        needed = sorted(set(examination.dependencies[index]))
+        unmet = [other for other in needed if books.action_of[other] is None]
         if unmet:
             others = f" and {len(unmet) - 1} more" if len(unmet) > 1 else ""
             first = f"'{books.steps[unmet[0]].step_name}'"
@@ -244,8 +246,7 @@ def _process(
             continue
         if step.skip_on_failure and books.failed:
             continue
-        # Ascending indexes: the dependencies of an action stand in the order of declaration.
-        actions = {books.steps[i].step_id: books.action_of[i] for i in examination.dependencies[index]}
+        actions = {books.steps[other].step_id: books.action_of[other] for other in needed}
         try:
             action = _create_action_for_step(
                 step,

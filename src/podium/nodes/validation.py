@@ -10,7 +10,8 @@ would do may well be valid only in a later version.
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple, TypeGuard, get_args
+from operator import attrgetter
+from typing import Final, NamedTuple, get_args
 from uuid import UUID
 
 from annotated_types import Ge, Le
@@ -65,7 +66,7 @@ class Examination(NamedTuple):
     """Everything there is to know before executing; the order is only meaningful without problems."""
 
     problems: list[Problem]
-    # Per step, the indexes of the enabled steps it depends on: ascending, each once.
+    # Per step, the indexes of the enabled steps it depends on, as written: in any order, with repeats.
     dependencies: list[list[int]]
     waves: list[list[int]]
 
@@ -85,48 +86,64 @@ def examine(
 
 def examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
     """The part of `examine` that concerns the steps alone."""
-    if not _are_steps(steps):
-        return Examination(_not_steps(steps), [], [])
-
-    problems: list[Problem] = []
-    index_of: dict[UUID, int] = {}
-    for index, step in enumerate(steps):
-        problems += _step_problems(index, step)
-        if index_of.setdefault(step.step_id, index) != index:
-            message = f"Duplicate step ID: {step.step_id}"
-            problems.append(Problem(ProblemKind.DUPLICATE_STEP_ID, message, ("steps", index, "step_id")))
-
-    for index, step in enumerate(steps):
-        problems += [
-            Problem(
-                ProblemKind.UNKNOWN_DEPENDENCY,
-                f"{_called(index, step)} depends on non-existent step: {needed}",
-                ("steps", index, "depends_on", place),
-            )
-            for place, needed in enumerate(step.depends_on)
-            if needed not in index_of
-        ]
-
-    dependencies, ordering = _order(steps, index_of)
-    if ordering.cycle:
-        message = f"Workflow contains cycles: {told_cycle(ordering.cycle, [_name(step) for step in steps])}"
-        path = ("steps", ordering.cycle[0], "depends_on")
-        problems.append(Problem(ProblemKind.CYCLE, message, path, tuple(ordering.cycle)))
-    return Examination(problems, dependencies, ordering.waves)
+    try:
+        return _examine_steps(steps)
+    except (AttributeError, TypeError):
+        unusable = _unusable(steps)
+        if not unusable:
+            raise
+        return Examination(unusable, [], [])
 
 
 def order_steps(steps: Sequence[ModelWorkflowStep]) -> graph.Ordering:
     """The one order of steps: waves of indexes, or the cycle that prevents it."""
-    index_of: dict[UUID, int] = {}
+    index_of: dict[int, int] = {}
     for index, step in enumerate(steps):
-        index_of.setdefault(step.step_id, index)
-    return _order(steps, index_of)[1]
+        index_of.setdefault(step.step_id.int, index)
+    return _order(steps, _indexed_dependencies(steps, index_of))[1]
+
+
+def _examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
+    problems: list[Problem] = []
+    # Keyed by the number of the UUID: hashing the UUID itself runs Python code for every look-up.
+    index_of: dict[int, int] = {}
+    for index, step in enumerate(steps):
+        if not isinstance(step, ModelWorkflowStep):
+            raise TypeError
+        if step.enabled and not _is_sound(step):
+            problems += _described(index, step)
+        if index_of.setdefault(step.step_id.int, index) != index:
+            message = f"Duplicate step ID: {step.step_id}"
+            problems.append(Problem(ProblemKind.DUPLICATE_STEP_ID, message, ("steps", index, "step_id")))
+
+    dependencies = _indexed_dependencies(steps, index_of)
+    for index, step in enumerate(steps):
+        if len(dependencies[index]) < len(step.depends_on):
+            problems += _unknown_dependencies(index, step, index_of)
+
+    dependencies, ordering = _order(steps, dependencies)
+    if ordering.cycle:
+        told = told_cycle(ordering.cycle, [_name(step) for step in steps])
+        problems.append(
+            Problem(
+                ProblemKind.CYCLE,
+                f"Workflow contains cycles: {told}",
+                ("steps", ordering.cycle[0], "depends_on"),
+                tuple(ordering.cycle),
+            )
+        )
+    return Examination(problems, dependencies, ordering.waves)
+
+
+def _indexed_dependencies(steps: Sequence[ModelWorkflowStep], index_of: dict[int, int]) -> list[list[int]]:
+    """Per step, the indexes of the steps it names; names that no step has are left out."""
+    return [[index_of[needed.int] for needed in step.depends_on if needed.int in index_of] for step in steps]
 
 
 def _order(
-    steps: Sequence[ModelWorkflowStep], index_of: dict[UUID, int]
+    steps: Sequence[ModelWorkflowStep], every: list[list[int]]
 ) -> tuple[list[list[int]], graph.Ordering]:
-    every = [sorted({index_of[needed] for needed in step.depends_on if needed in index_of}) for step in steps]
+    """The dependencies that count, and the order they give."""
     disabled = {index for index, step in enumerate(steps) if not step.enabled}
     ordering = graph.order(every)
     if ordering.cycle or not disabled:
@@ -137,18 +154,20 @@ def _order(
     return enabled, graph.order(enabled)
 
 
-def _are_steps(steps: object) -> TypeGuard[Sequence[ModelWorkflowStep]]:
-    return isinstance(steps, list | tuple) and all(
-        isinstance(step, ModelWorkflowStep)
-        and isinstance(getattr(step, "step_id", None), UUID)
-        and isinstance(getattr(step, "depends_on", None), list)
-        and all(isinstance(needed, UUID) for needed in step.depends_on)
-        for step in steps
-    )
+def _unknown_dependencies(index: int, step: ModelWorkflowStep, index_of: dict[int, int]) -> list[Problem]:
+    return [
+        Problem(
+            ProblemKind.UNKNOWN_DEPENDENCY,
+            f"{_called(index, step)} depends on non-existent step: {needed}",
+            ("steps", index, "depends_on", place),
+        )
+        for place, needed in enumerate(step.depends_on)
+        if needed.int not in index_of
+    ]
 
 
-def _not_steps(steps: object) -> list[Problem]:
-    """Why `steps` cannot be looked into at all."""
+def _unusable(steps: object) -> list[Problem]:
+    """What keeps the steps from being looked into at all."""
     if not isinstance(steps, list | tuple):
         message = f"Steps must be a list of ModelWorkflowStep, not {type(steps).__name__}"
         return [Problem(ProblemKind.INVALID_VALUE, message, ("steps",))]
@@ -156,11 +175,17 @@ def _not_steps(steps: object) -> list[Problem]:
     for index, step in enumerate(steps):
         if not isinstance(step, ModelWorkflowStep):
             message = f"Step at position {index} is not a ModelWorkflowStep but {type(step).__name__}"
-            problems.append(Problem(ProblemKind.INVALID_VALUE, message, ("steps", index)))
-        elif not _are_steps([step]):
-            message = f"Step at position {index} has no valid step_id and depends_on"
-            problems.append(Problem(ProblemKind.INVALID_VALUE, message, ("steps", index)))
+        elif not _has_ids(step):
+            message = f"{_called(index, step)} has no valid step_id and depends_on"
+        else:
+            continue
+        problems.append(Problem(ProblemKind.INVALID_VALUE, message, ("steps", index)))
     return problems
+
+
+def _has_ids(step: ModelWorkflowStep) -> bool:
+    needed = getattr(step, "depends_on", None)
+    return isinstance(needed, list) and all(isinstance(id_, UUID) for id_ in [step.step_id, *needed])
 
 
 def _definition_problems(definition: ModelWorkflowDefinition) -> list[Problem]:
@@ -196,27 +221,18 @@ def mode_problems(mode: object) -> list[Problem]:
     return []
 
 
-def _step_problems(index: int, step: ModelWorkflowStep) -> list[Problem]:
-    try:
-        if not step.enabled or _is_sound(step):
-            return []
-    except (AttributeError, TypeError):
-        pass  # built without validation; told below, field by field
-    return _described(index, step)
-
-
 def _is_sound(step: ModelWorkflowStep) -> bool:
     """The quick answer for the usual step; `_described` finds the words for the others."""
-    for field, (lowest, highest) in _BOUNDS.items():
-        value = getattr(step, field)
-        if type(value) is not int or not lowest <= value <= highest:
-            return False
-    return (
-        step.step_type in ROUTES
-        and step.error_action in ERROR_ACTIONS
-        and type(step.step_name) is str
-        and step.step_name != ""
-    )
+    try:
+        return (
+            step.step_type in ROUTES
+            and step.error_action in ERROR_ACTIONS
+            and step.step_name != ""
+            and type(step.step_name) is str
+            and all(map(_is_within, _BOUNDED_VALUES(step), _LOWEST, _HIGHEST))
+        )
+    except (AttributeError, TypeError):
+        return False
 
 
 def _described(index: int, step: ModelWorkflowStep) -> list[Problem]:
@@ -291,5 +307,8 @@ _MOST_NAMES: Final = 10
 _BOUNDS: Final = {
     field: _bounds_of(ModelWorkflowStep, field) for field in ("timeout_ms", "retry_count", "priority")
 }
+_BOUNDED_VALUES: Final = attrgetter(*_BOUNDS)
+_LOWEST: Final = [lowest for lowest, _ in _BOUNDS.values()]
+_HIGHEST: Final = [highest for _, highest in _BOUNDS.values()]
 _WORKFLOW_TIMEOUT: Final = _bounds_of(ModelWorkflowDefinitionMetadata, "timeout_ms")
 ERROR_ACTIONS: Final = get_args(ModelWorkflowStep.model_fields["error_action"].annotation)
