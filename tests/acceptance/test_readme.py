@@ -1,0 +1,57 @@
+"""What the README tells people to type works as it stands."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def test_there_is_something_to_try() -> None:
+    assert blocks("sh")
+    assert blocks("python")
+
+
+@pytest.mark.parametrize("script", blocks("sh"))
+def test_the_commands_run(script: str, tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "pipeline.yaml: valid, 4 steps" in done.stdout
+    assert "pipeline 1.0.0 (parallel): completed, 4 actions" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_the_python_runs(code: str) -> None:
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("completed ['Extract Source A'")
+
+
+def test_the_make_targets_it_names_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"make ([a-z]+)", README)) - {"and"}
+    assert {"demo", "test"} <= named
+    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)]+)\)", README))
+def test_the_links_lead_somewhere(target: str) -> None:
+    assert (ROOT / target).exists()

@@ -1,0 +1,75 @@
+"""The rules about the code itself are enforced: a planted breach is noticed."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def copy_of_project(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("package", ["core", "language", "model"])
+@pytest.mark.parametrize(
+    "breach",
+    [
+        "from datetime import datetime\n\nnow = datetime.now()\n",
+        "import datetime\n\nnow = datetime.datetime.now(datetime.UTC)\n",
+        "from uuid import uuid4\n\nprint(uuid4())\n",
+        "import random\n\nprint(random.random())\n",
+        "import time\n\nprint(time.time())\n",
+        "from time import monotonic\n\nprint(monotonic())\n",
+    ],
+)
+def test_pure_packages_may_not_ask_the_world(copy_of_project: Path, package: str, breach: str) -> None:
+    pure = copy_of_project / "src" / "podium" / package / "breach.py"
+    impure = copy_of_project / "src" / "podium" / "cli" / "breach.py"
+    pure.parent.mkdir(exist_ok=True)
+    for path in (pure, impure):
+        path.write_text(breach)
+    assert "TID251" in _ruff(copy_of_project, pure)
+    assert "TID251" not in _ruff(copy_of_project, impure)
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("core/breach.py", "import podium.language.reader"),
+        ("language/breach.py", "import podium.nodes"),
+        ("nodes/breach.py", "import podium.cli"),
+        ("language/breach.py", "import os"),
+        ("core/breach.py", "import asyncio"),
+        ("unplaced/__init__.py", "x = 1"),
+    ],
+)
+def test_dependencies_point_down_and_every_folder_has_its_place(
+    copy_of_project: Path, file: str, line: str
+) -> None:
+    path = copy_of_project / "src" / "podium" / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(line + "\n")
+    assert _lint_imports(copy_of_project) != 0
+
+
+def test_the_project_itself_keeps_the_contracts(copy_of_project: Path) -> None:
+    assert _lint_imports(copy_of_project) == 0
+
+
+def _ruff(root: Path, path: Path) -> str:
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format", "concise", str(path)]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+
+
+def _lint_imports(root: Path) -> int:
+    program = Path(sys.executable).with_name("lint-imports")
+    command = [sys.executable, str(program), "--no-cache"]
+    environment = {"PYTHONPATH": str(root / "src"), "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, check=False).returncode
