@@ -1,6 +1,17 @@
-"""The base of every error that Podium raises on purpose.
+"""The base of every error that Podium raises on purpose, and those that cross its layers.
 
     PodiumError
+    ├── InvalidId               an id, a step path or a name breaks its grammar
+    ├── InvalidEvent            an event that no store may keep
+    │   └── PayloadTooLarge     over 256 KiB: large values belong into artifacts
+    ├── RunNotFound             no such run, or not one of this tenant: the same answer
+    ├── RunRequestConflict      the same request id with other inputs or another plan
+    ├── StaleFence              the writer has lost its lease
+    ├── LogMoved                something was appended after what the writer had read; carries what it missed
+    ├── RunRefused              a limit is reached and the policy is REJECT
+    ├── RunNotPrunable          an open run, or one with undelivered events
+    ├── StoreUnavailable        the store did not answer in time or cannot write; nothing was acknowledged
+    ├── StoreVersion            the database was made by a newer Podium, or is no database of Podium
     └── ModelOnexError          nodes/errors.py     what the node specification asks for
         └── InvalidContract     nodes/contract.py   a contract file with problems, each with its position
 
@@ -8,8 +19,68 @@ An error carries a `code` that never changes its meaning; `docs/errors.md` has a
 of any other type is a defect in Podium and keeps its traceback.
 """
 
+from collections.abc import Sequence
+
 
 class PodiumError(Exception):
     """Something that Podium foresaw: its text says what happened and what to do next."""
 
     code: str = "PODIUM_ERROR"
+
+
+class InvalidId(PodiumError):
+    code = "INVALID_ID"
+
+
+class InvalidEvent(PodiumError):
+    code = "INVALID_EVENT"
+
+
+class PayloadTooLarge(InvalidEvent):
+    code = "PAYLOAD_TOO_LARGE"
+
+
+class RunNotFound(PodiumError):
+    code = "RUN_NOT_FOUND"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"there is no run {run_id!r}; `podium runs list` shows those there are")
+        self.run_id = run_id
+
+
+class RunRequestConflict(PodiumError):
+    code = "RUN_REQUEST_CONFLICT"
+
+
+class StaleFence(PodiumError):
+    code = "STALE_FENCE"
+
+
+class LogMoved(PodiumError):
+    """Nothing was stored; `missed` are the records to fold first, in the order of the log."""
+
+    code = "LOG_MOVED"
+
+    def __init__(self, run_id: str, missed: Sequence[object]) -> None:
+        super().__init__(f"run {run_id!r} has {len(missed)} newer records; fold them and decide again")
+        self.missed = tuple(missed)
+
+
+class RunRefused(PodiumError):
+    code = "RUN_REFUSED"
+
+    def __init__(self, limit: str, retry_after_seconds: int) -> None:
+        super().__init__(f"{limit} is reached; try again in {retry_after_seconds} seconds")
+        self.retry_after_seconds = retry_after_seconds
+
+
+class RunNotPrunable(PodiumError):
+    code = "RUN_NOT_PRUNABLE"
+
+
+class StoreUnavailable(PodiumError):
+    code = "STORE_UNAVAILABLE"
+
+
+class StoreVersion(PodiumError):
+    code = "STORE_VERSION"

@@ -8,6 +8,7 @@ from pkgutil import walk_packages
 import podium
 from podium.errors import PodiumError
 from podium.language.codes import Code
+from podium.model.alerts import AlertCode
 from podium.nodes import EnumCoreErrorCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
@@ -34,4 +35,5 @@ def _codes_of_errors() -> set[str]:
         classes += one.__subclasses__()
         found.add(one.code)
     # Codes that are not a class of their own: of ModelOnexError, and of what was not foreseen.
-    return found | {code.value for code in EnumCoreErrorCode} | {"INTERNAL_ERROR"}
+    others = {*EnumCoreErrorCode, *AlertCode}
+    return found | {code.value for code in others} | {"INTERNAL_ERROR"}

@@ -1,0 +1,1 @@
+"""The nouns: frozen data, no behaviour beyond their own fields."""

@@ -1,0 +1,22 @@
+"""Alerts: something an operator should look at."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class AlertCode(StrEnum):
+    """What can be alerted about. P1 wakes people up, P2 waits for the morning."""
+
+    INVALID_TRANSITION = "INVALID_TRANSITION"
+    PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED = "PROJECTOR_NON_CONTIGUOUS_FETCH_DETECTED"
+    PROJECTOR_LAG_HIGH = "PROJECTOR_LAG_HIGH"
+    EVENT_BUS_DELIVERY_FAILED = "EVENT_BUS_DELIVERY_FAILED"
+    EVENT_CONTENT_DIFFERS = "EVENT_CONTENT_DIFFERS"
+
+
+class Alert(NamedTuple):
+    """`subject` tells one occasion from another: the same occasion is alerted about once."""
+
+    code: AlertCode
+    subject: str
+    message: str

@@ -1,0 +1,44 @@
+"""Ids and their grammars (G44). What breaks one is refused before anything is written."""
+
+import re
+from typing import Final, NewType
+
+from podium.errors import InvalidId
+
+RunId = NewType("RunId", str)
+TenantId = NewType("TenantId", str)
+
+DEFAULT_TENANT: Final = TenantId("default")
+DEFAULT_PROJECT: Final = "default"
+DEFAULT_ENVIRONMENT: Final = "local"
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}")
+_UUID4: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_MOST_STEP_BYTES: Final = 1024
+
+
+def check_id(kind: str, value: str) -> None:
+    """Refuse what is no id: letters, digits and `._:@+-`, at most 128, beginning with a letter or digit."""
+    if not _ID.fullmatch(value):
+        raise InvalidId(
+            f"{kind} {_shown(value)} is no id: use 1 to 128 letters, digits and ._:@+-, "
+            "beginning with a letter or a digit"
+        )
+
+
+def check_step_id(value: str) -> None:
+    """Refuse what is no instance path: up to 1,024 bytes without control characters and without a bar."""
+    if not value or "|" in value or not value.isprintable():
+        raise InvalidId(f"step {_shown(value)} is no path: use printable characters, and no '|'")
+    if len(value.encode()) > _MOST_STEP_BYTES:
+        raise InvalidId(f"step {_shown(value)} is too long: use at most {_MOST_STEP_BYTES} bytes of UTF-8")
+
+
+def check_uuid4(kind: str, value: str) -> None:
+    if not _UUID4.fullmatch(value):
+        raise InvalidId(f"{kind} {_shown(value)} is no UUID of version 4 in lower case")
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

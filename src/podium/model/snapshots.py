@@ -1,0 +1,106 @@
+"""What a run looks like, folded from its log.
+
+The *summary* is small and opens fast however long the run is; steps are read by page. All of it is frozen: a later
+projection is a new value, and one that somebody holds never changes.
+"""
+
+from typing import Any
+
+import msgspec
+
+from podium.model.artifacts import ArtifactRef
+from podium.model.events import RunIdentity
+from podium.model.runs import EngineRunRef
+from podium.model.times import Timestamp
+from podium.model.transitions import RunStatus, StepStatus
+
+
+class Failure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Why something failed; `category` is USER, SYSTEM, PLATFORM or TIMEOUT."""
+
+    category: str = "SYSTEM"
+    code: str = ""
+    message: str = ""
+    retryable: bool = False
+
+
+class AttemptSnapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One attempt of a step."""
+
+    logical_attempt_id: int
+    status: StepStatus
+    engine_attempt_id: int = 1
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    error: Failure | None = None
+    artifacts: tuple[ArtifactRef, ...] = ()
+    # Stopped by a cancel, a decided join or an interruption: not counted as a failure.
+    stopped: bool = False
+
+
+class StepSnapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One instance of a step: its newest attempt, and up to nine before it, newest first."""
+
+    step_id: str
+    newest: AttemptSnapshot
+    earlier: tuple[AttemptSnapshot, ...] = ()
+    attempt_count: int = 1
+
+    @property
+    def status(self) -> StepStatus:
+        return self.newest.status
+
+    @property
+    def failed(self) -> bool:
+        return self.newest.status is StepStatus.FAILED and not self.newest.stopped
+
+
+class Gap(msgspec.Struct, frozen=True, rename="camel"):
+    """Sequence numbers that were not seen: after `last_seq` came `next_seq`."""
+
+    last_seq: int
+    next_seq: int
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Where a run stands, without its steps."""
+
+    run: RunIdentity | None = None
+    status: RunStatus = RunStatus.PENDING
+    substatus: str | None = None
+    last_event_seq: int = 0
+    # Steps by the status of their newest attempt; `failed_steps` leaves out those that were stopped.
+    step_count: int = 0
+    pending_steps: int = 0
+    running_steps: int = 0
+    succeeded_steps: int = 0
+    skipped_steps: int = 0
+    failed_steps: int = 0
+    stopped_steps: int = 0
+    artifact_count: int = 0
+    queued_at: Timestamp | None = None
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    engine: EngineRunRef | None = None
+    failure: Failure | None = None
+    # How often the run was opened: 1, and one more for each RunReopened.
+    openings: int = 1
+    pause_cycles: int = 0
+    usage: dict[str, float] = {}
+    # An event stood in the log that no table allows: it was ignored, and somebody should look.
+    inconsistent: bool = False
+    # A gap was seen and not yet resynchronised.
+    stale: Gap | None = None
+
+    @property
+    def total_duration_ms(self) -> int | None:
+        if self.started_at is None or self.completed_at is None:
+            return None
+        from podium.model.times import moment
+
+        passed = moment(self.completed_at) - moment(self.started_at)
+        return max(0, round(passed.total_seconds() * 1000))
+
+    def as_json(self) -> dict[str, Any]:
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built

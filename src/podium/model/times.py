@@ -1,0 +1,32 @@
+"""Moments in events: RFC 3339, UTC, microseconds, always the same width.
+
+Events carry them as text: they sort as they are, they survive every store and language unchanged, and most of
+them are never computed with.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+Timestamp: TypeAlias = str
+
+_FORM: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+
+
+def timestamp(moment: datetime) -> Timestamp:
+    """An aware moment as text, like 2026-01-01T12:00:00.000000Z."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def moment(text: Timestamp) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def is_timestamp(text: str) -> bool:
+    if not _FORM.fullmatch(text):
+        return False
+    try:
+        moment(text)
+    except ValueError:
+        return False
+    return True

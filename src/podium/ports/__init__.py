@@ -1,0 +1,1 @@
+"""What Podium needs from the world, in its own words."""

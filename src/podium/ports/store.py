@@ -1,0 +1,230 @@
+"""The log, and what changes together with it.
+
+The store is where Podium must never lose anything. Its promises, which `podium.testing.store_promises` tests on
+every implementation:
+
+- An append is durable when it returns, or it raises. Nothing is ever half stored: the events of one append, the
+  run's status, its queue place, wake-ups and outbox rows change in one transaction.
+- `runSeq` rises strictly within a run, and records become visible in that order.
+- An event whose key is in the log already is not stored again: its record is returned, marked as a duplicate.
+- Who lost its lease cannot write.
+
+Several processes may use one store at once. Every time that decides something here (leases, claims) is read from
+the store's own clock, never from the caller's.
+
+Calls by run id alone are for the runtime and the engines, which serve all tenants. Everything a person or a program
+asks on behalf of a tenant goes through `TenantRuns`.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from typing import NamedTuple, Protocol
+
+from podium.model.events import EventRecord, EventWrite
+from podium.model.ids import RunId
+from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
+from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.model.times import Timestamp
+
+
+class AppendedEvent(NamedTuple):
+    """What became of one write: its record, and whether that had been there before."""
+
+    record: EventRecord
+    duplicate: bool
+    # The record that was there says something else than the write; the record wins.
+    differs: bool
+
+
+class CreatedRun(NamedTuple):
+    run: Run
+    events: tuple[AppendedEvent, ...]
+    # The same request had been made before: this is its run, and nothing was stored.
+    duplicate: bool
+
+
+class Claimed(NamedTuple):
+    run: Run
+    lease: Lease
+
+
+class Limit(NamedTuple):
+    """How many runs may have live leases at once. `scope` is one of tenant, project, plan, concurrency."""
+
+    tenant_id: str
+    scope: str
+    name: str
+    most: int
+
+
+class StoreStats(NamedTuple):
+    runs: int
+    open_runs: int
+    events: int
+    bytes_used: int
+    schema_version: int
+
+
+class TenantRuns(Protocol):
+    """What one may ask on behalf of a tenant. Another tenant's run looks exactly like one that does not exist."""
+
+    async def find(self, tenant_id: str, run_id: str) -> Run:
+        """Raises `RunNotFound`."""
+        ...
+
+    async def page(self, tenant_id: str, query: RunQuery) -> RunPage: ...
+
+    async def events(
+        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
+    ) -> list[EventRecord]: ...
+
+    def follow(self, tenant_id: str, run_id: str, *, after: int = 0) -> AsyncIterator[list[EventRecord]]: ...
+
+
+class EventLog(Protocol):
+    """Runs and their events."""
+
+    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+        """Make a run with its first events, or return the one that this request made before.
+
+        The same request id with another plan or other inputs raises `RunRequestConflict`. With REJECT, a limit
+        that is reached raises `RunRefused`.
+        """
+        ...
+
+    async def append(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence | None = None,
+        after: int | None = None,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> tuple[AppendedEvent, ...]:
+        """Store events, all or none, in this order.
+
+        Duplicates are looked up first and returned to anybody. If anything new is left and the fence is not the
+        current one: `StaleFence`. If `after` is given and is not the run's newest record: `LogMoved`, with the
+        records in between. Wake-ups are set and dropped in the same transaction; the end of a run drops them all.
+        """
+        ...
+
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
+        """Records with a higher `runSeq` than `after`, in order. Raises `RunNotFound`."""
+        ...
+
+    def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
+        """Batches of records from `after` on, then those to come, as they become durable. Never ends by itself."""
+        ...
+
+    async def get_run(self, run_id: RunId) -> Run:
+        """Raises `RunNotFound`."""
+        ...
+
+    async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None: ...
+
+    async def run_of_engine(self, engine: EngineRunRef) -> Run | None: ...
+
+
+class Leases(Protocol):
+    """Ownership of runs and attempts; and, because a slot belongs to whoever holds a lease, the run queue."""
+
+    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+        """Take a free or lapsed lease; None if somebody else holds it or, for a run's lease, no slot is free."""
+        ...
+
+    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
+        """None if it was lost in the meantime."""
+        ...
+
+    async def release(self, lease: Lease) -> None: ...
+
+    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        """Take the run that is to start next, with its lease; None if none may start now.
+
+        Only runs that wait in the queue, whose time has come and for which every limit has room. FIFO within
+        priority; between tenants the one that has had fewest and longest ago. Two callers never get the same run.
+        """
+        ...
+
+    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        """Take over a started run whose lease has lapsed or was given up; None if there is none to take."""
+        ...
+
+    async def set_limit(self, limit: Limit) -> None: ...
+
+    async def limits(self, tenant_id: str) -> list[Limit]: ...
+
+
+class WakeUps(Protocol):
+    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
+        """Timers of open runs that are due, by (due, key)."""
+        ...
+
+
+class Snapshots(Protocol):
+    async def save_snapshot(
+        self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
+    ) -> None:
+        """Keep a summary and the steps that changed since the one before. An older one never replaces a newer."""
+        ...
+
+    async def load_summary(self, run_id: RunId) -> RunSummary | None: ...
+
+    async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
+        """Steps by path, for pages."""
+        ...
+
+
+class Outbox(Protocol):
+    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
+        """From now on (or from the first event of all) every event is also for this bus."""
+        ...
+
+    async def remove_bus(self, bus: str) -> None: ...
+
+    async def claim_line(
+        self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
+    ) -> OutboxClaim | None:
+        """Take the line of a run that has something to deliver and is not held by another relay."""
+        ...
+
+    async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:
+        """Remove what was delivered and give the line up; False if the claim was lost meanwhile."""
+        ...
+
+    async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
+        """The first event of the line could not be delivered; None: it is dead, the line goes on without it."""
+        ...
+
+    async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]: ...
+
+    async def dead_letters(self, bus: str | None = None) -> list[DeadLetter]: ...
+
+    async def retry_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool: ...
+
+    async def drop_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool: ...
+
+
+class Maintenance(Protocol):
+    async def prune(self, run_id: RunId) -> None:
+        """Remove an ended run, all of it; its admission key stays. Raises `RunNotPrunable`."""
+        ...
+
+    async def stats(self) -> StoreStats: ...
+
+    async def problems(self) -> list[str]:
+        """Everything that is wrong with the store; empty if it is sound."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Store(EventLog, Leases, WakeUps, Snapshots, Outbox, Maintenance, Protocol):
+    """All of it, as one place keeps it. `runs` is the part for tenants."""
+
+    @property
+    def runs(self) -> TenantRuns: ...

@@ -1,0 +1,1 @@
+"""Where events are kept: memory, sqlite, postgres. One port, one suite of promises."""

@@ -1,0 +1,499 @@
+"""A store in memory: for tests, and the plainest statement of what a store does."""
+
+import asyncio
+from bisect import bisect_right, insort
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
+from podium.model.events import EventRecord, EventWrite
+from podium.model.ids import RunId
+from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.model.runs import (
+    Backpressure,
+    EngineRunRef,
+    NewRun,
+    Run,
+    RunPage,
+    RunQuery,
+    check_new_run,
+    request_id_of,
+)
+from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.model.times import Timestamp, timestamp
+from podium.model.transitions import TERMINAL, RunStatus
+from podium.ports.clock import Clock
+from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
+from podium.stores import rules
+
+
+@dataclass
+class _Lease:
+    owner: str
+    generation: int = 0
+    expires: float = float("-inf")
+
+
+@dataclass
+class _Kept:
+    """One run with everything that belongs to it."""
+
+    number: int
+    row: Run
+    needs_approval: bool
+    log: list[EventRecord] = field(default_factory=list)
+    by_key: dict[str, EventRecord] = field(default_factory=dict)
+    leases: dict[str, _Lease] = field(default_factory=dict)
+    wake_ups: dict[str, Timestamp] = field(default_factory=dict)
+    summary: RunSummary | None = None
+    steps: dict[str, StepSnapshot] = field(default_factory=dict)
+
+
+@dataclass
+class _Line:
+    """What one run has to deliver to one bus."""
+
+    waiting: list[int] = field(default_factory=list)
+    generation: int = 0
+    held_until: float = float("-inf")
+    not_before: float = float("-inf")
+    failures: int = 0
+    error: str = ""
+
+
+class MemoryStore:
+    """Everything in dictionaries; one event loop, no durability."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._runs: dict[str, _Kept] = {}
+        self._pruned: dict[tuple[str, ...], tuple[str, str, str]] = {}
+        self._limits: dict[tuple[str, str, str], int] = {}
+        self._served: dict[str, int] = {}
+        self._buses: dict[str, dict[str, _Line]] = {}
+        self._dead: dict[tuple[str, str, int], DeadLetter] = {}
+        self._changed = asyncio.Event()
+        self._created = 0
+
+    @property
+    def runs(self) -> "MemoryTenantRuns":
+        return MemoryTenantRuns(self)
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+        check_new_run(new)
+        rules.check_writes(writes)
+        admission = _admission(new)
+        earlier = next((kept for kept in self._runs.values() if _admitted(kept.row) == admission), None)
+        if earlier is not None:
+            rules.check_same_request(new, earlier.row.plan_sha256, earlier.row.inputs_sha256)
+            known = tuple(AppendedEvent(record, duplicate=True, differs=False) for record in earlier.log)
+            return CreatedRun(earlier.row, known, duplicate=True)
+        if admission in self._pruned or new.identity.run_id in self._runs:
+            raise RunRequestConflict(f"run {new.identity.run_id!r} exists or existed; use another run id")
+        if new.backpressure is Backpressure.REJECT and (full := self._full_limit(_scopes_of(new))):
+            raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
+        now = timestamp(self._clock.now())
+        row = rules.first_row(new, now)
+        self._created += 1
+        kept = _Kept(self._created, row, new.needs_approval)
+        self._runs[new.identity.run_id] = kept
+        stored = self._store(kept, rules.new_writes(writes, {}))
+        return CreatedRun(kept.row, rules.outcome(writes, {}, stored), duplicate=False)
+
+    async def append(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence | None = None,
+        after: int | None = None,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> tuple[AppendedEvent, ...]:
+        rules.check_writes(writes)
+        kept = self._kept(run_id)
+        known = {
+            w.idempotency_key: kept.by_key[w.idempotency_key]
+            for w in writes
+            if w.idempotency_key in kept.by_key
+        }
+        fresh = rules.new_writes(writes, known)
+        if not fresh:
+            return rules.outcome(writes, known, ())
+        current = None
+        if fence is not None:
+            lease = kept.leases.get(fence.attempt)
+            current = lease.generation if lease is not None and lease.owner else None
+        rules.check_fence(run_id, fresh, fence, current)
+        if after is not None and after != kept.row.head:
+            raise LogMoved(run_id, kept.log[bisect_right(kept.log, after, key=_seq) :])
+        stored = self._store(kept, fresh)
+        if kept.row.status not in TERMINAL:
+            kept.wake_ups.update({wake_up.key: wake_up.due for wake_up in set_wake_ups})
+        for key in drop_wake_ups:
+            kept.wake_ups.pop(key, None)
+        return rules.outcome(writes, known, stored)
+
+    def _store(self, kept: _Kept, fresh: Sequence[EventWrite]) -> list[EventRecord]:
+        now = timestamp(self._clock.now())
+        stored = rules.records_of(kept.row.identity, fresh, kept.row.head, now)
+        kept.log += stored
+        kept.by_key.update({record.idempotency_key: record for record in stored})
+        for lines in self._buses.values():
+            lines.setdefault(kept.row.identity.run_id, _Line()).waiting.extend(
+                record.run_seq for record in stored
+            )
+        kept.row = rules.row_after(kept.row, fresh, len(stored), now)
+        if kept.row.status in TERMINAL:
+            kept.wake_ups.clear()
+            for lease in kept.leases.values():
+                lease.owner, lease.expires = "", float("-inf")
+        self._changed.set()
+        self._changed = asyncio.Event()
+        return stored
+
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
+        log = self._kept(run_id).log
+        start = bisect_right(log, after, key=_seq)
+        return log[start : start + limit]
+
+    async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
+        while True:
+            changed = self._changed
+            if records := await self.read(run_id, after=after):
+                after = records[-1].run_seq
+                yield records
+            else:
+                await changed.wait()
+
+    async def get_run(self, run_id: RunId) -> Run:
+        return self._kept(run_id).row
+
+    async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        kept = self._kept(run_id)
+        lease = kept.leases.get(fence.attempt)
+        rules.check_fence(run_id, (), fence, lease.generation if lease and lease.owner else None)
+        kept.row = replace(kept.row, engine=engine)
+
+    async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
+        return next((kept.row for kept in self._runs.values() if kept.row.engine == engine), None)
+
+    def _kept(self, run_id: str) -> _Kept:
+        kept = self._runs.get(run_id)
+        if kept is None:
+            raise RunNotFound(run_id)
+        return kept
+
+    # --- leases and the queue ---------------------------------------------------------------------
+
+    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+        kept = self._kept(run_id)
+        if self._is_live(kept, attempt) or (not attempt and self._full_limit(_scopes_of_row(kept.row))):
+            return None
+        return self._take(kept, owner, ttl, attempt)
+
+    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
+        kept = self._runs.get(lease.run_id)
+        held = kept.leases.get(lease.fence.attempt) if kept is not None else None
+        if held is None or not held.owner or held.generation != lease.fence.generation:
+            return None
+        held.expires = self._clock.elapsed() + ttl.total_seconds()
+        return replace(lease, expires_at=timestamp(self._clock.now() + ttl))
+
+    async def release(self, lease: Lease) -> None:
+        held = self._kept(lease.run_id).leases.get(lease.fence.attempt)
+        if held is not None and held.generation == lease.fence.generation:
+            held.owner, held.expires = "", float("-inf")
+
+    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        now = timestamp(self._clock.now())
+        waiting = [
+            kept
+            for kept in self._runs.values()
+            if rules.may_start(kept.row, needs_approval=kept.needs_approval, now=now)
+            and not self._is_live(kept, "")
+            and not self._full_limit(_scopes_of_row(kept.row))
+        ]
+        if not waiting:
+            return None
+        chosen = min(waiting, key=self._turn)
+        tenant = chosen.row.identity.tenant_id
+        self._served[tenant] = max(self._served.values(), default=0) + 1
+        return Claimed(chosen.row, self._take(chosen, owner, ttl, ""))
+
+    def _turn(self, kept: _Kept) -> tuple[int, int, int, int]:
+        """Tenants with fewer live runs first, then the one served longest ago, then priority, then age."""
+        tenant = kept.row.identity.tenant_id
+        live = sum(self._is_live(k, "") for k in self._runs.values() if k.row.identity.tenant_id == tenant)
+        return live, self._served.get(tenant, 0), -kept.row.priority, kept.number
+
+    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        for kept in self._runs.values():
+            started = kept.row.status in (RunStatus.RUNNING, RunStatus.PAUSED)
+            if started and not self._is_live(kept, "") and not self._full_limit(_scopes_of_row(kept.row)):
+                return Claimed(kept.row, self._take(kept, owner, ttl, ""))
+        return None
+
+    async def set_limit(self, limit: Limit) -> None:
+        self._limits[limit.tenant_id, limit.scope, limit.name] = limit.most
+
+    async def limits(self, tenant_id: str) -> list[Limit]:
+        return sorted(
+            Limit(tenant, scope, name, most)
+            for (tenant, scope, name), most in self._limits.items()
+            if tenant == tenant_id
+        )
+
+    def _take(self, kept: _Kept, owner: str, ttl: timedelta, attempt: str) -> Lease:
+        held = kept.leases.setdefault(attempt, _Lease(owner))
+        held.owner = owner
+        held.generation += 1
+        held.expires = self._clock.elapsed() + ttl.total_seconds()
+        expires_at = timestamp(self._clock.now() + ttl)
+        run_id = kept.row.identity.run_id
+        return Lease(run_id=run_id, owner=owner, fence=Fence(held.generation, attempt), expires_at=expires_at)
+
+    def _is_live(self, kept: _Kept, attempt: str) -> bool:
+        held = kept.leases.get(attempt)
+        return held is not None and bool(held.owner) and held.expires > self._clock.elapsed()
+
+    def _full_limit(self, scopes: Iterable[tuple[str, str, str]]) -> str | None:
+        """The first limit of a run that leaves no room for another, in words."""
+        for scope in scopes:
+            most = self._limits.get(scope)
+            if most is None:
+                continue
+            live = sum(
+                self._is_live(kept, "") for kept in self._runs.values() if scope in _scopes_of_row(kept.row)
+            )
+            if live >= most:
+                return rules.told_limit(scope, most)
+        return None
+
+    # --- wake-ups and snapshots -------------------------------------------------------------------
+
+    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
+        found: list[tuple[Timestamp, str, str]] = []
+        for run_id, kept in self._runs.items():
+            for key, due in kept.wake_ups.items():
+                if due <= before:
+                    insort(found, (due, key, run_id))
+        return [WakeUp(run_id=RunId(run_id), key=key, due=due) for due, key, run_id in found[:limit]]
+
+    async def save_snapshot(
+        self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
+    ) -> None:
+        kept = self._kept(run_id)
+        if kept.summary is not None and kept.summary.last_event_seq > summary.last_event_seq:
+            return
+        kept.summary = summary
+        kept.steps.update({step.step_id: step for step in changed_steps})
+
+    async def load_summary(self, run_id: RunId) -> RunSummary | None:
+        return self._kept(run_id).summary
+
+    async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
+        steps = self._kept(run_id).steps
+        return [steps[key] for key in sorted(key for key in steps if key > after)[:limit]]
+
+    # --- the outbox -------------------------------------------------------------------------------
+
+    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
+        if bus in self._buses:
+            return
+        earlier = self._runs if from_start else {}
+        self._buses[bus] = {
+            run_id: _Line(waiting=[record.run_seq for record in kept.log]) for run_id, kept in earlier.items()
+        }
+
+    async def remove_bus(self, bus: str) -> None:
+        self._buses.pop(bus, None)
+        self._dead = {key: dead for key, dead in self._dead.items() if key[0] != bus}
+
+    async def claim_line(
+        self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
+    ) -> OutboxClaim | None:
+        now = self._clock.elapsed()
+        for run_id, line in self._buses.get(bus, {}).items():
+            if line.waiting and line.held_until <= now and line.not_before <= now:
+                line.generation += 1
+                line.held_until = now + ttl.total_seconds()
+                by_seq = {record.run_seq: record for record in self._runs[run_id].log}
+                return OutboxClaim(
+                    bus=bus,
+                    run_id=RunId(run_id),
+                    generation=line.generation,
+                    failures=line.failures,
+                    records=tuple(by_seq[seq] for seq in line.waiting[:limit]),
+                )
+        return None
+
+    async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:
+        line = self._held_line(claim)
+        if line is None:
+            return False
+        line.waiting = [seq for seq in line.waiting if seq > through_seq]
+        line.held_until, line.failures, line.error = float("-inf"), 0, ""
+        return True
+
+    async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
+        line = self._held_line(claim)
+        if line is None or not line.waiting:
+            return False
+        line.held_until = float("-inf")
+        line.failures += 1
+        line.error = error
+        if retry_in is not None:
+            line.not_before = self._clock.elapsed() + retry_in.total_seconds()
+            return True
+        seq = line.waiting.pop(0)
+        record = next(r for r in self._runs[claim.run_id].log if r.run_seq == seq)
+        self._dead[claim.bus, claim.run_id, seq] = DeadLetter(
+            bus=claim.bus,
+            run_id=claim.run_id,
+            run_seq=seq,
+            event_type=record.event_type,
+            failures=line.failures,
+            error=error,
+            died_at=timestamp(self._clock.now()),
+        )
+        line.failures, line.error = 0, ""
+        return True
+
+    def _held_line(self, claim: OutboxClaim) -> _Line | None:
+        line = self._buses.get(claim.bus, {}).get(claim.run_id)
+        return line if line is not None and line.generation == claim.generation else None
+
+    async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
+        return [
+            OutboxLine(
+                bus=name,
+                run_id=RunId(run_id),
+                waiting=len(line.waiting),
+                first_seq=line.waiting[0],
+                failures=line.failures,
+                next_at=None,
+                error=line.error,
+            )
+            for name, lines in sorted(self._buses.items())
+            for run_id, line in sorted(lines.items())
+            if bus in (None, name) and line.waiting
+        ]
+
+    async def dead_letters(self, bus: str | None = None) -> list[DeadLetter]:
+        return [dead for key, dead in sorted(self._dead.items()) if bus in (None, key[0])]
+
+    async def retry_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        if self._dead.pop((bus, run_id, run_seq), None) is None:
+            return False
+        insort(self._buses[bus].setdefault(run_id, _Line()).waiting, run_seq)
+        return True
+
+    async def drop_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        return self._dead.pop((bus, run_id, run_seq), None) is not None
+
+    # --- maintenance ------------------------------------------------------------------------------
+
+    async def prune(self, run_id: RunId) -> None:
+        kept = self._kept(run_id)
+        undelivered = any(lines.get(run_id, _Line()).waiting for lines in self._buses.values())
+        rules.check_prunable(kept.row, undelivered=undelivered)
+        row = kept.row
+        self._pruned[_admitted(row)] = (row.identity.run_id, row.plan_sha256, row.inputs_sha256)
+        del self._runs[run_id]
+        for lines in self._buses.values():
+            lines.pop(run_id, None)
+
+    async def stats(self) -> StoreStats:
+        return StoreStats(
+            runs=len(self._runs),
+            open_runs=sum(kept.row.status not in TERMINAL for kept in self._runs.values()),
+            events=sum(len(kept.log) for kept in self._runs.values()),
+            bytes_used=0,
+            schema_version=0,
+        )
+
+    async def problems(self) -> list[str]:
+        return []
+
+    async def close(self) -> None:
+        pass
+
+
+class MemoryTenantRuns:
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def find(self, tenant_id: str, run_id: str) -> Run:
+        kept = self._store._runs.get(run_id)
+        if kept is None or kept.row.identity.tenant_id != tenant_id:
+            raise RunNotFound(run_id)
+        return kept.row
+
+    async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
+        last = int(query.cursor) if query.cursor is not None else None
+        found = [
+            kept
+            for kept in sorted(self._store._runs.values(), key=lambda kept: -kept.number)
+            if kept.row.identity.tenant_id == tenant_id
+            and (last is None or kept.number < last)
+            and rules.matches(kept.row, query)
+        ]
+        page = found[: query.limit]
+        more = len(found) > len(page)
+        return RunPage(runs=tuple(kept.row for kept in page), cursor=str(page[-1].number) if more else None)
+
+    async def events(
+        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        run = await self.find(tenant_id, run_id)
+        return await self._store.read(run.identity.run_id, after=after, limit=limit)
+
+    async def follow(
+        self, tenant_id: str, run_id: str, *, after: int = 0
+    ) -> AsyncIterator[list[EventRecord]]:
+        run = await self.find(tenant_id, run_id)
+        async for records in self._store.watch(run.identity.run_id, after=after):
+            yield records
+
+
+def _seq(record: EventRecord) -> int:
+    return record.run_seq
+
+
+def _admission(new: NewRun) -> tuple[str, ...]:
+    run = new.identity
+    return (
+        run.tenant_id,
+        run.project_id,
+        run.environment_id,
+        run.plan_id,
+        run.plan_version,
+        request_id_of(new),
+    )
+
+
+def _admitted(row: Run) -> tuple[str, ...]:
+    run = row.identity
+    return (
+        run.tenant_id,
+        run.project_id,
+        run.environment_id,
+        run.plan_id,
+        run.plan_version,
+        row.run_request_id,
+    )
+
+
+def _scopes_of(new: NewRun) -> list[tuple[str, str, str]]:
+    return rules.scopes(new.identity, new.concurrency_key)
+
+
+def _scopes_of_row(row: Run) -> list[tuple[str, str, str]]:
+    return rules.scopes(row.identity, row.concurrency_key)

@@ -1,0 +1,175 @@
+"""What every store decides in the same way: which writes are new, who may write them, what follows for the run.
+
+The stores differ in how they find and keep rows. What an append *means* is here, once, so that memory, SQLite and
+PostgreSQL cannot drift apart.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from podium.errors import RunNotPrunable, RunRequestConflict, StaleFence
+from podium.model.events import EventRecord, EventWrite, RunIdentity, check_write
+from podium.model.leases import Fence, may_write
+from podium.model.runs import NewRun, Run, RunQuery, request_id_of
+from podium.model.times import Timestamp
+from podium.model.transitions import TERMINAL, RunStatus, run_status_after
+from podium.ports.store import AppendedEvent
+
+
+def check_writes(writes: Sequence[EventWrite]) -> None:
+    for write in writes:
+        check_write(write)
+
+
+def new_writes(writes: Sequence[EventWrite], known: Mapping[str, EventRecord]) -> list[EventWrite]:
+    """The writes whose keys are not in the log yet, each key once."""
+    fresh: dict[str, EventWrite] = {}
+    for write in writes:
+        if write.idempotency_key not in known:
+            fresh.setdefault(write.idempotency_key, write)
+    return list(fresh.values())
+
+
+def check_fence(run_id: str, fresh: Sequence[EventWrite], fence: Fence | None, current: int | None) -> None:
+    """`current` is the generation of the fence's lease now; None if it is not held by anybody."""
+    if fence is not None and fence.generation != current:
+        raise StaleFence(
+            f"the lease of run {run_id!r} has passed to somebody else; stop working on it and read its log"
+        )
+    for write in fresh:
+        if not may_write(write.event_type, write.step_id, write.logical_attempt_id, fence):
+            raise StaleFence(
+                f"{write.event_type} may only be recorded by whoever holds the lease; claim run {run_id!r} first"
+            )
+
+
+def records_of(
+    run: RunIdentity, fresh: Sequence[EventWrite], head: int, persisted_at: Timestamp
+) -> list[EventRecord]:
+    """The records that new writes become."""
+    return [
+        EventRecord(
+            run,
+            seq,
+            write.event_id,
+            write.event_type,
+            write.step_id,
+            write.logical_attempt_id,
+            write.engine_attempt_id,
+            write.idempotency_key,
+            write.emitted_at,
+            persisted_at,
+            write.payload,
+        )
+        for seq, write in enumerate(fresh, start=head + 1)
+    ]
+
+
+def status_after(status: RunStatus, fresh: Sequence[EventWrite]) -> RunStatus:
+    """Where the run stands after new events; those that are not allowed change nothing."""
+    for write in fresh:
+        status = run_status_after(status, write.event_type) or status
+    return status
+
+
+def outcome(
+    writes: Sequence[EventWrite], known: Mapping[str, EventRecord], stored: Sequence[EventRecord]
+) -> tuple[AppendedEvent, ...]:
+    """The answer to an append, write by write."""
+    just_stored = {record.idempotency_key: record for record in stored}
+    answers = []
+    for write in writes:
+        earlier = known.get(write.idempotency_key)
+        if earlier is not None:
+            answers.append(AppendedEvent(earlier, duplicate=True, differs=_differs(write, earlier)))
+        else:
+            record = just_stored[write.idempotency_key]
+            repeated = record.event_id != write.event_id
+            answers.append(AppendedEvent(record, duplicate=repeated, differs=_differs(write, record)))
+    return tuple(answers)
+
+
+def _differs(write: EventWrite, record: EventRecord) -> bool:
+    """Whether a repeated event says something else; ids, times and engine attempts may differ by nature."""
+    return (write.event_type, write.step_id, write.logical_attempt_id, write.payload) != (
+        record.event_type,
+        record.step_id,
+        record.logical_attempt_id,
+        record.payload,
+    )
+
+
+# How long a refused caller is asked to wait: the time in which a lease is renewed or lapses.
+RETRY_AFTER_SECONDS = 30
+
+
+def check_same_request(new: NewRun, plan_sha256: str, inputs_sha256: str) -> None:
+    """A repeated request must ask for the same thing."""
+    if (new.plan_sha256, new.inputs_sha256) != (plan_sha256, inputs_sha256):
+        raise RunRequestConflict(
+            f"request {request_id_of(new)!r} was made before with another plan or other inputs; use a new request id"
+        )
+
+
+def first_row(new: NewRun, now: Timestamp) -> Run:
+    """The row of a run before its first event."""
+    return Run(
+        identity=new.identity,
+        run_request_id=request_id_of(new),
+        status=RunStatus.PENDING,
+        head=0,
+        priority=new.priority,
+        concurrency_key=new.concurrency_key,
+        plan_sha256=new.plan_sha256,
+        inputs_sha256=new.inputs_sha256,
+        created_at=now,
+        updated_at=now,
+        start_at=new.start_at,
+        engine=None,
+        metadata=new.metadata,
+    )
+
+
+def row_after(row: Run, fresh: Sequence[EventWrite], stored: int, now: Timestamp) -> Run:
+    return replace(row, status=status_after(row.status, fresh), head=row.head + stored, updated_at=now)
+
+
+def may_start(row: Run, *, needs_approval: bool, now: Timestamp) -> bool:
+    """Whether a run waits in the queue and its time has come."""
+    if row.start_at is not None and row.start_at > now:
+        return False
+    return row.status is RunStatus.APPROVED or (row.status is RunStatus.PENDING and not needs_approval)
+
+
+def scopes(run: RunIdentity, concurrency_key: str | None) -> list[tuple[str, str, str]]:
+    """The limits that concern a run, as (tenant, scope, name)."""
+    named = [("tenant", run.tenant_id), ("project", run.project_id), ("plan", run.plan_id)]
+    if concurrency_key is not None:
+        named.append(("concurrency", concurrency_key))
+    return [(run.tenant_id, scope, name) for scope, name in named]
+
+
+def told_limit(scope: tuple[str, str, str], most: int) -> str:
+    _, kind, name = scope
+    return f"the limit of {most} runs at once for {kind} {name!r}"
+
+
+def matches(row: Run, query: RunQuery) -> bool:
+    run = row.identity
+    return (
+        query.project_id in (None, run.project_id)
+        and query.environment_id in (None, run.environment_id)
+        and query.plan_id in (None, run.plan_id)
+        and (not query.statuses or row.status in query.statuses)
+        and (query.created_before is None or row.created_at < query.created_before)
+    )
+
+
+def check_prunable(row: Run, *, undelivered: bool) -> None:
+    if row.status not in TERMINAL:
+        raise RunNotPrunable(f"run {row.identity.run_id!r} is {row.status}; only ended runs can be removed")
+    if undelivered:
+        raise RunNotPrunable(
+            f"run {row.identity.run_id!r} has undelivered events; see `podium outbox list`, then prune again"
+        )

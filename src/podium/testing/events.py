@@ -1,0 +1,59 @@
+"""Runs and events for tests, in few words."""
+
+from typing import Any
+from uuid import UUID, uuid5
+
+from podium.core.keys import key_v1, slot_of
+from podium.model.events import EventWrite, RunIdentity, encode_payload
+from podium.model.ids import RunId
+from podium.model.runs import NewRun
+
+_NAMESPACE = UUID("5b6fdb0c-3f0b-4d1b-8f0e-0f1d8a2f4c55")
+NOON = "2026-01-01T12:00:00.000000Z"
+
+
+def identity(run_id: str, **fields: str) -> RunIdentity:
+    values = {
+        "tenant_id": "default",
+        "project_id": "default",
+        "environment_id": "local",
+        "plan_id": "nightly",
+        "plan_version": "1.0.0",
+        **fields,
+    }
+    return RunIdentity(run_id=RunId(run_id), **values)
+
+
+def new_run(run_id: str, *, run: dict[str, str] | None = None, **fields: Any) -> NewRun:
+    return NewRun(identity=identity(run_id, **(run or {})), **fields)
+
+
+def event(
+    run_id: str,
+    event_type: str,
+    step_id: str | None = None,
+    attempt: int = 1,
+    *,
+    subject: str | None = None,
+    emitted_at: str = NOON,
+    engine_attempt: int = 1,
+    **payload: Any,
+) -> EventWrite:
+    """An event as its producer would write it; the same arguments always give the same event."""
+    slot = slot_of(event_type, step_id=step_id, subject=subject)
+    key = key_v1(run_id, slot, attempt, event_type, "1.0.0")
+    return EventWrite(
+        event_id=_uuid4(f"{key} {sorted(payload.items())!r}"),
+        event_type=event_type,
+        idempotency_key=key,
+        emitted_at=emitted_at,
+        step_id=step_id,
+        logical_attempt_id=attempt,
+        engine_attempt_id=engine_attempt,
+        payload=encode_payload(payload),
+    )
+
+
+def _uuid4(name: str) -> str:
+    """A UUID that looks random and is not."""
+    return str(UUID(int=uuid5(_NAMESPACE, name).int, version=4))
