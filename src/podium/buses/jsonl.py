@@ -1,0 +1,53 @@
+"""A bus that is a file: one JSON object per line, for `tail -f` and for programs that read files."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import msgspec
+
+from podium.core.envelope import encode_envelope
+from podium.model.events import EventRecord
+
+
+class JsonLinesBus:
+    """Appends to a file. A line is written whole and flushed to disk before the event counts as delivered."""
+
+    def __init__(self, path: Path, name: str = "jsonl") -> None:
+        self.name = name
+        self._path = path
+
+    async def publish(self, record: EventRecord) -> None:
+        await asyncio.to_thread(self._write, encode_envelope(record) + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._end_torn_line(descriptor)
+            # O_APPEND: several relays may write to one file without tearing each other's lines.
+            written = os.write(descriptor, line)
+            if written != len(line):
+                raise OSError(f"only {written} of {len(line)} bytes could be written to {self._path}")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _end_torn_line(self, descriptor: int) -> None:
+        """A crash may have left half a line: it is ended, so that the next event stands on a line of its own."""
+        size = os.fstat(descriptor).st_size
+        if size:
+            with self._path.open("rb") as file:
+                file.seek(size - 1)
+                if file.read(1) != b"\n":
+                    os.write(descriptor, b"\n")
+
+
+def read_lines(path: Path) -> list[dict[str, object]]:
+    """The events in such a file; torn lines are left out, for their events come again."""
+    events = []
+    for line in path.read_bytes().splitlines():
+        try:
+            events.append(msgspec.json.decode(line, type=dict[str, object]))
+        except msgspec.DecodeError:
+            continue
+    return events

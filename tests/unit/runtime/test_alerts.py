@@ -1,0 +1,57 @@
+"""An alert is raised once, whoever sees the same thing again."""
+
+import asyncio
+import logging
+
+import pytest
+
+from podium.model.alerts import Alert, AlertCode
+from podium.model.ids import RunId
+from podium.runtime.alerts import Alerting
+from podium.stores.memory import MemoryStore
+from podium.testing.clock import VirtualClock
+from podium.testing.events import new_run
+
+ALERT = Alert(AlertCode.INVALID_TRANSITION, "7", "StepStarted is not possible")
+
+
+def test_two_projectors_alert_once() -> None:
+    async def scenario() -> None:
+        store, clock = MemoryStore(VirtualClock()), VirtualClock()
+        await store.create_run(new_run("r1"), [])
+        heard: list[tuple[str | None, Alert]] = []
+        several = [Alerting(store, clock, lambda run, alert: heard.append((run, alert))) for _ in range(3)]
+        raised = [await one.raise_alert(RunId("r1"), ALERT) for one in several]
+        assert raised == [True, False, False]
+        assert heard == [("r1", ALERT)]
+        assert await several[0].raise_alert(RunId("r1"), ALERT._replace(subject="8"))
+        records = await store.read(RunId("r1"))
+        assert [record.event_type for record in records] == ["AlertRaised", "AlertRaised"]
+        assert b'"subject":"7"' in records[0].payload
+
+    asyncio.run(scenario())
+
+
+def test_lag_goes_to_the_hook_alone() -> None:
+    heard: list[tuple[str | None, Alert]] = []
+    store = MemoryStore(VirtualClock())
+    Alerting(store, VirtualClock(), lambda run, alert: heard.append((run, alert))).lag_is_high(6.04)
+    assert heard == [
+        (None, Alert(AlertCode.PROJECTOR_LAG_HIGH, "", "projections are 6.0 seconds behind the log"))
+    ]
+
+
+def test_without_a_hook_alerts_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        store = MemoryStore(VirtualClock())
+        await store.create_run(new_run("r1"), [])
+        await Alerting(store, VirtualClock()).raise_alert(RunId("r1"), ALERT)
+
+    asyncio.run(scenario())
+    assert caplog.record_tuples == [
+        (
+            "podium.runtime.alerts",
+            logging.ERROR,
+            "INVALID_TRANSITION (run r1): StepStarted is not possible",
+        )
+    ]
