@@ -2,9 +2,10 @@
 
 0   done                        65  an input file is invalid
 1   the workflow failed         70  an internal error: a defect in Podium
-64  the command line is wrong
+64  the command line is wrong   74  the output could not be written
 """
 
+import errno
 import os
 import sys
 import traceback
@@ -21,7 +22,9 @@ FAILED: Final = 1
 USAGE: Final = 64
 INVALID_FILE: Final = 65
 INTERNAL_ERROR: Final = 70
+OUTPUT_FAILED: Final = 74
 INTERRUPTED: Final = 130
+_CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 # name: (module, attribute, first line of its help)
 _COMMANDS: Final = {
@@ -63,11 +66,13 @@ def cli() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and say how it ended."""
     try:
-        code = cli.main(args=list(arguments), prog_name="podium", standalone_mode=False)
+        # Not cli.main: it would answer a reader that went away with exit code 1, which is "the workflow failed".
+        with cli.make_context("podium", list(arguments)) as context:
+            code = cli.invoke(context)
         sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt, EOFError):
         return INTERRUPTED
     except click.ClickException as error:
         error.show()
@@ -79,8 +84,17 @@ def run(arguments: Sequence[str]) -> int:
         # The reader went away (`| head`); writing the rest, even at exit, would only fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE:
+            return _internal_error()
+        click.echo(f"the output cannot be written: {error.strerror}", err=True)
+        return OUTPUT_FAILED
     except Exception:
-        traceback.print_exc()
-        click.echo("INTERNAL_ERROR: this is a defect in Podium; please report the lines above.", err=True)
-        return INTERNAL_ERROR
+        return _internal_error()
     return code if isinstance(code, int) else 0
+
+
+def _internal_error() -> int:
+    traceback.print_exc()
+    click.echo("INTERNAL_ERROR: this is a defect in Podium; please report the lines above.", err=True)
+    return INTERNAL_ERROR

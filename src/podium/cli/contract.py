@@ -167,6 +167,8 @@ def _read(file: str, strict: bool) -> tuple[str, ContractReading]:
     name = "<stdin>" if file == "-" else file
     try:
         if file == "-":
+            if sys.stdin is None:
+                raise click.UsageError("cannot read standard input: it is closed.")
             content = sys.stdin.buffer.read(MAX_BYTES + 1)
         else:
             with Path(file).open("rb") as opened:

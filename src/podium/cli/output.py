@@ -11,7 +11,8 @@ from podium.language.diagnostics import Diagnostic, Severity, visible
 
 
 def print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    """In ASCII: whatever a file contains, nothing in the output can write to a terminal or fail to be encoded."""
+    click.echo(json.dumps(value, indent=2))
 
 
 def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
@@ -23,7 +24,7 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
             first = click.style(first, fg="red" if found.severity is Severity.ERROR else "yellow", bold=True)
         click.echo("\n".join([first, *rest]), err=True)
     if omitted:
-        click.echo(f"... and {omitted} more problems.", err=True)
+        click.echo(f"... and {omitted} more {'problem' if omitted == 1 else 'problems'}.", err=True)
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
+from itertools import islice
 from unicodedata import category, east_asian_width
 
 from podium.language.codes import Code
@@ -79,8 +80,9 @@ class Report:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.omitted = 0
-        self._found: list[Diagnostic] = []
+        self._errors: list[Diagnostic] = []
+        self._warnings: list[Diagnostic] = []
+        self._reported = 0
 
     def error(self, code: Code, start: int, end: int, message: str, hint: str = "") -> None:
         self._add(code, Severity.ERROR, start, end, message, hint)
@@ -90,16 +92,32 @@ class Report:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """What was found, in the order of the file."""
-        return sorted(self._found, key=lambda found: (found.line, found.column))
+        """What was found, in the order of the file. When there is too much, warnings make room for errors."""
+        shown = (self._errors + self._warnings)[:MOST_PROBLEMS]
+        return sorted(shown, key=lambda found: (found.line, found.column))
+
+    @property
+    def omitted(self) -> int:
+        """How many more problems were reported than are listed."""
+        return self._reported - min(MOST_PROBLEMS, len(self._errors) + len(self._warnings))
 
     @property
     def has_errors(self) -> bool:
-        return any(found.severity is Severity.ERROR for found in self._found)
+        return bool(self._errors)
+
+    @property
+    def is_full(self) -> bool:
+        """No further problem will be listed: whoever would have to think hard about one need not."""
+        return len(self._errors) >= MOST_PROBLEMS
+
+    def count_only(self) -> None:
+        """One more problem that will not be listed."""
+        self._reported += 1
 
     def _add(self, code: Code, severity: Severity, start: int, end: int, message: str, hint: str) -> None:
-        if len(self._found) >= MOST_PROBLEMS:
-            self.omitted += 1
+        self._reported += 1
+        found = self._errors if severity is Severity.ERROR else self._warnings
+        if len(found) >= MOST_PROBLEMS:
             return
         at = self.source.position(start)
         excerpt = self.source.line(at.line)
@@ -108,7 +126,7 @@ class Report:
         if len(excerpt) > 200:
             # A file of one endless line must not be printed with each of its problems.
             excerpt = ""
-        self._found.append(
+        found.append(
             Diagnostic(
                 code,
                 severity,
@@ -137,10 +155,18 @@ def quoted(value: str) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence that suggests the nearest known word, or nothing if none is near."""
-    near = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
-    return f"Did you mean {quoted(near[0])}?" if near else ""
+    written = {other.lower(): other for other in known}
+    word = word.lower()
+    candidates = list(written)
+    if len(candidates) > _MOST_CANDIDATES:
+        # Comparing with each takes too long; a slip of the pen seldom changes the first letter or the length much.
+        alike = (other for other in candidates if other[:1] == word[:1] and abs(len(other) - len(word)) <= 2)
+        candidates = list(islice(alike, _MOST_CANDIDATES))
+    near = get_close_matches(word, candidates, n=1, cutoff=0.6)
+    return f"Did you mean {quoted(written[near[0]])}?" if near else ""
 
 
+_MOST_CANDIDATES = 500
 # Control, format (which turn the direction of text), surrogate, line and paragraph separators.
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 

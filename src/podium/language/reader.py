@@ -42,8 +42,8 @@ def read_yaml(content: bytes, name: str) -> Document:
             Code.FILE_TOO_LARGE,
             0,
             0,
-            f"the file has {len(content)} bytes; at most {MAX_BYTES} (8 MiB) are read.",
-            "Move large data into files of its own and refer to them.",
+            f"the file has more than {MAX_BYTES} bytes (8 MiB), the most that is read.",
+            "Move large data into files of their own and refer to them.",
         )
         return Document(source, None, report)
 
@@ -69,8 +69,11 @@ def read_yaml(content: bytes, name: str) -> Document:
     return Document(source, _Composer(source, report).compose(), report)
 
 
-# What the C parser takes. Checked beforehand, because its own complaint has no usable position.
-_NOT_ALLOWED = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+# What the C parser takes; checked beforehand, because its own complaint has no usable position. It also takes U+0085,
+# U+2028, U+2029 and a lone carriage return for line breaks, as no editor does: a comment could hide a key behind one.
+_NOT_ALLOWED = re.compile(
+    "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
 
 
 def _characters_are_allowed(source: Source, report: Report) -> bool:
@@ -124,7 +127,7 @@ class _Composer:
             self._report_syntax(error)
             return None
         if self._root is None and self._reliable:
-            self._report.error(Code.EMPTY_FILE, 0, 0, "the file is empty.", "Write a document into it.")
+            self._report.error(Code.EMPTY_FILE, 0, 0, "the file has no content.", "Write a document into it.")
         return self._root if self._reliable else None
 
     def _take(self, event: yaml.Event) -> bool:
@@ -150,7 +153,7 @@ class _Composer:
                 self._place(node)
             case yaml.AliasEvent():
                 self._refuse_alias(event, start, end)
-                self._place(Scalar(start, end, "", None))
+                self._place(Scalar(start, end, f"*{event.anchor}", None))
         return True
 
     def _place(self, node: Node) -> None:
@@ -213,8 +216,8 @@ class _Composer:
                 Code.NUMBER_OUT_OF_RANGE,
                 start,
                 end,
-                f"{quoted(text)} is not a number that can be kept exactly.",
-                "Whole numbers have at most 64 bits and other numbers are finite; quote it to keep it as text.",
+                f"{quoted(text)} is no number that can be kept.",
+                f"Whole numbers go from {-(2**63)} to {2**63 - 1}, others are finite; quote it if text is meant.",
             )
             return Scalar(start, end, text, None)
         assert not isinstance(resolved, _Refused)
@@ -240,21 +243,23 @@ class _Composer:
         )
 
     def _refuse_anchor_and_tag(self, event: yaml.NodeEvent, start: int) -> None:
+        # Either may stand before the other, and both before the value.
         if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
+            at = self._source.text.find(f"&{event.anchor}", start)
             self._report.error(
                 Code.ANCHOR,
-                start,
-                start + 1 + len(event.anchor),
+                at,
+                at + 1 + len(event.anchor),
                 f"the anchor '&{event.anchor}' is not allowed.",
                 "Write the value out where it is meant.",
             )
-        tag = getattr(event, "tag", None)
-        if tag is not None:
+        if getattr(event, "tag", None) is not None:
+            written = _TAG.search(self._source.text, start)
+            assert written is not None
             self._report.error(
                 Code.TAG,
-                start,
-                start + 1,
-                f"the tag {quoted(tag)} is not allowed.",
+                *written.span(),
+                f"the tag {quoted(written[0])} is not allowed.",
                 "Remove it; quote a value to make it text.",
             )
 
@@ -269,19 +274,30 @@ class _Composer:
         )
 
     def _report_syntax(self, error: yaml.MarkedYAMLError) -> None:
-        mark = error.problem_mark or error.context_mark
-        at = min(mark.index, len(self._source.text)) if mark is not None else 0
+        text = self._source.text
+        at = error.problem_mark.index if error.problem_mark is not None else 0
         where = ""
         if error.context and error.context_mark is not None:
-            began = self._source.position(min(error.context_mark.index, len(self._source.text)))
-            where = f" {error.context} that began in line {began.line}"
+            began = error.context_mark.index
+            where = f" {error.context} that began in line {self._source.position(min(began, len(text))).line}"
+            if at >= len(text.rstrip()):
+                # Something was never ended: where it began tells more than the end of the file.
+                at = began
+        at = min(at, len(text))
+        line = self._source.line(self._source.position(at).line)
+        indented_by_tab = "\t" in line[: len(line) - len(line.lstrip())]
         self._report.error(
             Code.INVALID_YAML,
             at,
             at + 1,
             f"this is not valid YAML: {error.problem or 'it cannot be parsed'}{where}.",
-            "Look for a missing quote, bracket, colon or space at or before this place.",
+            "Indent with spaces: YAML does not allow tabs there."
+            if indented_by_tab
+            else "Look for a missing quote, bracket, colon or space at or before this place.",
         )
+
+
+_TAG: Final = re.compile(r"!(<[^>]*>|[^\s,\[\]{}]*)")
 
 
 def _span(event: yaml.Event) -> tuple[int, int]:

@@ -85,7 +85,7 @@ def mark(node: Node) -> tuple[int, int]:
             return node.start, node.start + 1
 
 
-def kind_of(node: Node) -> str:
+def told(node: Node) -> str:
     """What a node is, in the words of a message."""
     match node:
         case Sequence():
@@ -95,10 +95,8 @@ def kind_of(node: Node) -> str:
         case Scalar(value=None):
             return "empty"
         case Scalar(value=bool()):
-            return "true or false"
-        case Scalar(value=int()):
-            return "a whole number"
-        case Scalar(value=float()):
-            return "a number"
+            return node.text
+        case Scalar(value=int() | float()):
+            return f"the number {node.text}"
         case Scalar():
-            return "text"
+            return f"the text '{node.text if len(node.text) <= 60 else node.text[:57] + '...'}'"

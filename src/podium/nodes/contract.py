@@ -32,8 +32,10 @@ from podium.nodes.definition import ModelWorkflowDefinition, ModelWorkflowStep
 from podium.nodes.errors import EnumCoreErrorCode, ModelOnexError
 from podium.nodes.validation import examine_steps, mode_problems
 
-# Fixed for ever: the ids of steps are derived from it.
-_NAMESPACE: Final = UUID("0f0c4a4e-9a5b-5c39-8f4e-6d1f0f4b7a11")
+# Fixed for ever: the ids of steps are derived from them. Steps with and without a name never share an id.
+_NAMED: Final = UUID("0f0c4a4e-9a5b-5c39-8f4e-6d1f0f4b7a11")
+_UNNAMED: Final = UUID("35c1d2fe-6b1d-5a8e-9a52-20a5b8cf2f60")
+_NO_STEP: Final = UUID("8d3a0c2b-51a4-5d0e-b6c7-3e9f47d21c05")
 _LONGEST_NAME: Final = 200
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -79,7 +81,9 @@ def load_contract(path: str | Path) -> Contract:
 
 def read_contract(content: bytes | str, name: str, *, strict: bool = False) -> ContractReading:
     """Read a contract and report all that is wrong with it. `strict` turns warnings into errors."""
-    document = read_yaml(content.encode() if isinstance(content, str) else content, name)
+    # Half characters in a text become bytes that are no UTF-8, and are refused as such.
+    encoded = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    document = read_yaml(encoded, name)
     report = document.report
     contract = None
     if document.root is not None:
@@ -183,19 +187,18 @@ class _ContractReader:
                 needed.append(self._id_of(name))
             else:
                 self._problems.wrong_type((*path, place), "text")
-                # Keeps the places of the others.
-                needed.append(self._id_of_unnamed("", index))
+                # Keeps the places of the others; no step ever has this id.
+                needed.append(uuid5(_NO_STEP, f"{index} {place}"))
         return needed
 
     def _id_of(self, name: str) -> UUID:
         try:
             return UUID(name)
         except ValueError:
-            return uuid5(_NAMESPACE, f"{self._workflow_name}\0{name}")
+            return uuid5(_NAMED, f"{self._workflow_name}\0{name}")
 
     def _id_of_unnamed(self, step_name: str, index: int) -> UUID:
-        # NUL stands in no YAML file, so this is never also the id of a name.
-        return uuid5(_NAMESPACE, f"{self._workflow_name}\0{step_name}\0{index}")
+        return uuid5(_UNNAMED, f"{self._workflow_name}\0{step_name}\0{index}")
 
     def _validated(self, model: type[_Model], data: dict[str, Plain], base: NodePath) -> _Model | None:
         """Build a model as strictly as JSON can be read: text never becomes a number or a truth value."""

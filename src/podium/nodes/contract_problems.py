@@ -5,6 +5,7 @@ path of the value they are about. This module finds the place in the text and sa
 """
 
 import re
+from functools import cached_property
 from typing import Final, get_args
 
 from pydantic import BaseModel
@@ -37,11 +38,10 @@ class ContractProblems:
         self._told: set[NodePath] = set()
 
     def not_a_contract(self) -> None:
-        found = tree.kind_of(self._root)
         self._error(
             Code.WRONG_TYPE,
             (),
-            f"a contract must be a mapping, not {found}.",
+            f"a contract must be a mapping, not {tree.told(self._root)}.",
             "Begin with the key 'workflow_coordination:'.",
         )
 
@@ -56,14 +56,9 @@ class ContractProblems:
     def wrong_type(self, path: NodePath, expected: str) -> None:
         node = tree.find(self._root, path)
         assert node is not None
-        found, hint = tree.kind_of(node), ""
-        if isinstance(node, tree.Scalar) and isinstance(node.value, str):
-            found = f"the text {quoted(node.text)}"
-            if _WITHOUT_QUOTES.get(expected, _NOTHING).fullmatch(node.text):
-                hint = "Write it without quotes."
-        elif isinstance(node, tree.Scalar) and expected == "text":
-            hint = "Write some text." if node.value is None else "Put it in quotes."
-        self._error(Code.WRONG_TYPE, path, f"{_called(path)} must be {expected}, not {found}.", hint)
+        found = f"not {tree.told(node)}" if not _is_nothing(node) else "but nothing is written"
+        hint = _how_to_write(expected, node) if isinstance(node, tree.Scalar) else ""
+        self._error(Code.WRONG_TYPE, path, f"{_called(path)} must be {expected}, {found}.", hint)
 
     def invalid_value(self, error: ErrorDetails, base: NodePath) -> None:
         """What pydantic found."""
@@ -78,15 +73,18 @@ class ContractProblems:
                 f"Add '{key}: ...'.",
             )
             return
-        # For a value that may be of several types pydantic goes on below it, once for each.
-        path = tree.existing_part(self._root, path)
+        # For a value that may be a UUID or text pydantic complains once for each; the second complaint is enough.
+        if path[-1:] == ("uuid",):
+            return
+        if path[-1:] == ("str",):
+            path = path[:-1]
         if path in self._told:
             return
         value = self._text_at(path)
         match kind:
             case "literal_error" | "enum":
-                words = _QUOTED.findall(str(limits["expected"]))
-                self._unknown_value(path, tuple(word for word in words if word != RESERVED_STEP_TYPE))
+                words = tuple(_QUOTED.findall(str(limits["expected"])))
+                self._unknown_value(path, tuple(ROUTES) if RESERVED_STEP_TYPE in words else words)
             case "greater_than_equal":
                 message = f"{_called(path)} is {value}, which is too small."
                 self._error(Code.OUT_OF_BOUNDS, path, message, f"Use {limits['ge']} or more.")
@@ -98,7 +96,7 @@ class ContractProblems:
                     Code.WRONG_LENGTH, path, f"{_called(path)} is empty.", "Write at least one character."
                 )
             case "string_too_long":
-                message = f"{_called(path)} has {len(value)} characters."
+                message = f"{_called(path)} has {len(value)} characters, which is too long."
                 self._error(Code.WRONG_LENGTH, path, message, f"Use at most {limits['max_length']}.")
             case "uuid_parsing":
                 message = f"{_called(path)} is {quoted(value)}, which is no UUID."
@@ -107,9 +105,10 @@ class ContractProblems:
                 )
             case "value_error":
                 node = tree.find(self._root, path)
-                written = quoted(value) if isinstance(node, tree.Scalar) and value else "not text"
+                written = tree.told(node) if node is not None else "missing"
                 message = f"{_called(path)} is {written}, which is no version."
-                self._error(Code.INVALID_FORMAT, path, message, "Write three numbers like 1.2.3.")
+                hint = "Write three numbers like 1.2.3, without leading zeros or anything behind them."
+                self._error(Code.INVALID_FORMAT, path, message, hint)
             case _:
                 self.wrong_type(path, _EXPECTED[kind])
 
@@ -126,15 +125,11 @@ class ContractProblems:
             case ProblemKind.RESERVED_STEP_TYPE:
                 self._reserved_value(path, tuple(ROUTES))
             case ProblemKind.DUPLICATE_STEP_ID:
-                self._duplicate_step_id(path)
+                self._duplicate_step_id(path, problem.related[0])
             case ProblemKind.UNKNOWN_DEPENDENCY:
                 self._unknown_dependency(path)
             case ProblemKind.CYCLE:
-                told = told_cycle(
-                    problem.cycle, [self._name_of(index) for index in range(self._step_count())]
-                )
-                message = f"these steps wait for each other: {told}."
-                self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove one of these dependencies.")
+                self._cycle(path, problem.related)
 
     def warn_about_unknown_keys(self, model: type[BaseModel]) -> None:
         """Keys that nothing reads, with the nearest one that something does."""
@@ -143,7 +138,11 @@ class ContractProblems:
     # --- each kind of problem ---------------------------------------------------------------------
 
     def _unknown_value(self, path: NodePath, known: tuple[str, ...]) -> None:
-        value = self._text_at(path)
+        node = tree.find(self._root, path)
+        if not isinstance(node, tree.Scalar) or not isinstance(node.value, str):
+            self.wrong_type(path, "text")
+            return
+        value = node.text
         message = f"{_called(path)} is {quoted(value)}, which is none of: {', '.join(known)}."
         self._error(Code.UNKNOWN_VALUE, path, message, did_you_mean(value, known))
 
@@ -152,30 +151,46 @@ class ContractProblems:
         message = f"{_called(path)} is {value}, which is reserved for a later version."
         self._error(Code.RESERVED_VALUE, path, message, f"Use one of: {', '.join(usable)}.")
 
-    def _duplicate_step_id(self, path: NodePath) -> None:
-        name = self._text_at(path)
-        # The same UUID may be written in several ways; then no other text is equal and no line is named.
-        first = next(i for i in range(self._step_count()) if self._name_of(i).lower() == name.lower())
+    def _duplicate_step_id(self, path: NodePath, first: int) -> None:
         node = tree.find(self._root, ("steps", first, "step_id"))
-        line = self._report.source.position(node.start).line if node is not None else 1
+        assert node is not None
+        line = self._report.source.position(node.start).line
+        message = f"the step_id {quoted(self._text_at(path))} stands twice."
         hint = f"The first one is in line {line}; give each step its own."
-        self._error(Code.DUPLICATE_STEP_ID, path, f"the step_id {quoted(name)} stands twice.", hint)
+        self._error(Code.DUPLICATE_STEP_ID, path, message, hint)
+
+    def _cycle(self, path: NodePath, cycle: tuple[int, ...]) -> None:
+        if len(cycle) == 1:
+            message = f"step {quoted(self._name_of(cycle[0]))} waits for itself."
+            self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove this dependency.")
+            return
+        told = told_cycle(cycle, [self._name_of(index) for index in range(self._step_count())])
+        message = f"these steps wait for each other: {told}."
+        self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove one of these dependencies.")
 
     def _unknown_dependency(self, path: NodePath) -> None:
         if path in self._told:
             return
+        if self._report.is_full:
+            self._report.count_only()
+            return
         index, name = path[1], self._text_at(path)
         assert isinstance(index, int)
         asking = f"step {quoted(self._name_of(index))} depends on {quoted(name)}"
-        names = {self._name_of(i): self._has_id(i) for i in range(self._step_count())}
-        if names.get(name) is False:
+        step_id = self._ids_by_step_name.get(name, ...)
+        if name and step_id is None:
             hint = f"Give that step the line 'step_id: {name}'."
             self._error(Code.STEP_WITHOUT_ID, path, f"{asking}, which has no step_id.", hint)
             return
-        known = [other for other, has_id in names.items() if has_id]
-        listed = ", ".join(known[:_MOST_NAMES]) + (", ..." if len(known) > _MOST_NAMES else "")
-        in_file = f"Steps in this file: {listed}." if known else "No step in this file has a step_id."
-        hint = " ".join(filter(None, (did_you_mean(name, known), in_file)))
+        if isinstance(step_id, str):
+            suggestion = f"Did you mean {quoted(step_id)}, the step_id of that step?"
+        else:
+            suggestion = did_you_mean(name, self._ids)
+        shown, more = self._ids[:_MOST_NAMES], len(self._ids) - _MOST_NAMES
+        listed = f"Steps in this file: {', '.join(shown)}{f' and {more} more' if more > 0 else ''}."
+        hint = " ".join(
+            filter(None, (suggestion, listed if shown else "No step in this file has a step_id."))
+        )
         self._error(Code.STEP_NOT_DEFINED, path, f"{asking}, which no step defines.", hint)
 
     def _check_keys(self, node: tree.Node, model: type[BaseModel], path: NodePath) -> None:
@@ -209,6 +224,21 @@ class ContractProblems:
         node = tree.find(self._root, path)
         return node.text if isinstance(node, tree.Scalar) else ""
 
+    @cached_property
+    def _ids(self) -> list[str]:
+        """The step_ids of the file."""
+        return [self._name_of(index) for index in range(self._step_count()) if self._has_id(index)]
+
+    @cached_property
+    def _ids_by_step_name(self) -> dict[str, str | None]:
+        """The step_id, if it has one, of each step by its step_name."""
+        return {
+            self._text_at(("steps", index, "step_name")): self._name_of(index)
+            if self._has_id(index)
+            else None
+            for index in range(self._step_count())
+        }
+
     def _step_count(self) -> int:
         steps = tree.find(self._root, ("steps",))
         return len(steps.items) if isinstance(steps, tree.Sequence) else 0
@@ -227,7 +257,8 @@ def _called(path: NodePath) -> str:
     if not path:
         return "the contract"
     if isinstance(path[-1], int):
-        return f"'{path[-2]}[{path[-1]}]'"
+        # People count from 1.
+        return f"item {path[-1] + 1} of '{path[-2]}'"
     return f"'{path[-1]}'"
 
 
@@ -246,11 +277,27 @@ _EXPECTED: Final = {
     "list_type": "a list",
     "model_type": "a mapping",
     "string_type": "text",
-    "uuid_type": "text",
+    "uuid_type": "a UUID",
 }
 _QUOTED: Final = re.compile(r"'([^']*)'")
-_NOTHING: Final = re.compile(r"(?!)")
-_WITHOUT_QUOTES: Final = {
-    "a whole number": re.compile(r"[-+]?[0-9]+"),
-    "true or false": re.compile(r"true|false"),
-}
+
+
+def _is_nothing(node: tree.Node) -> bool:
+    return isinstance(node, tree.Scalar) and node.value is None
+
+
+def _how_to_write(expected: str, node: tree.Scalar) -> str:
+    """What to write instead of a scalar of another type."""
+    text = node.text
+    match expected:
+        case "text":
+            return "Write some text." if node.value is None else "Put it in quotes."
+        case "true or false":
+            if text.lower() in ("true", "yes", "on"):
+                return "Write true, without quotes."
+            return "Write false, without quotes." if text.lower() in ("false", "no", "off") else ""
+        case "a whole number":
+            return "Write it without quotes." if re.fullmatch(r"[-+]?[0-9]+", text) else ""
+        case "a list":
+            return f"Write [{text}]." if text else "Write [] for an empty list."
+    return ""

@@ -43,7 +43,8 @@ class ModelSemVer(BaseModel):
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
-_SEMVER = re.compile(r"(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8})){2}")
+SEMVER_TEXT = r"(0|[1-9][0-9]{0,8})(\.(0|[1-9][0-9]{0,8})){2}"
+_SEMVER = re.compile(SEMVER_TEXT)
 
 
 class _WithReservedFields(BaseModel):

