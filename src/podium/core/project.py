@@ -236,8 +236,8 @@ class _Fold:
         if self._usage is not None:
             fields["usage"] = self._usage
         steps = self._steps if self._steps is not None else self._from.steps
-        if self._steps is not None:
-            fields["step_count"] = len(self._steps)
+        # Not the length of `steps`: those may be only the steps that the events are about.
+        fields["step_count"] = sum(self._counts)
         return RunSnapshot(
             msgspec.structs.replace(summary, **fields), steps, tuple(self._alerts), tuple(self._changed)
         )

@@ -178,6 +178,10 @@ class Snapshots(Protocol):
         """Steps by path, for pages."""
         ...
 
+    async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
+        """Those of these steps that a snapshot has."""
+        ...
+
 
 class Outbox(Protocol):
     async def add_bus(self, bus: str, *, from_start: bool = False) -> None:

@@ -302,6 +302,10 @@ class MemoryStore:
         steps = self._kept(run_id).steps
         return [steps[key] for key in sorted(key for key in steps if key > after)[:limit]]
 
+    async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
+        steps = self._kept(run_id).steps
+        return [steps[step_id] for step_id in step_ids if step_id in steps]
+
     # --- the outbox -------------------------------------------------------------------------------
 
     async def add_bus(self, bus: str, *, from_start: bool = False) -> None:

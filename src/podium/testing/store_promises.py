@@ -770,6 +770,8 @@ class SnapshotPromises:
             )
             steps = await world.other.load_steps(R1, after="a", limit=5)
             assert steps == [_step("b", StepStatus.FAILED), _step("c")]
+            found = await world.other.find_steps(R1, ["c", "missing", "a"])
+            assert sorted(step.step_id for step in found) == ["a", "c"]
 
         world.run(scenario())
 
