@@ -12,6 +12,13 @@
     ├── RunNotPrunable          an open run, or one with undelivered events
     ├── StoreUnavailable        the store did not answer in time or cannot write; nothing was acknowledged
     ├── StoreVersion            the database was made by a newer Podium, or is no database of Podium
+    ├── ArtifactNotFound          ports/artifacts.py  pruned, or another store
+    ├── ArtifactCorrupt           ports/artifacts.py  the bytes are not those that were put
+    ├── ArtifactStoreUnavailable  ports/artifacts.py  disk full, no answer; nothing was acknowledged
+    ├── SecretNotFound            ports/secrets.py    missing, empty or of another tenant: the same answer
+    ├── SecretProviderFailed      ports/secrets.py    a source could not be asked or understood
+    ├── InvalidExport             operations/transfer.py
+    ├── UnknownStore              wiring.py
     └── ModelOnexError          nodes/errors.py     what the node specification asks for
         └── InvalidContract     nodes/contract.py   a contract file with problems, each with its position
 

@@ -18,6 +18,7 @@ asks on behalf of a tenant goes through `TenantRuns`.
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from podium.model.events import EventRecord, EventWrite
@@ -222,6 +223,14 @@ class Maintenance(Protocol):
 
     async def problems(self) -> list[str]:
         """Everything that is wrong with the store; empty if it is sound."""
+        ...
+
+    async def vacuum(self) -> None:
+        """Give the room of what was removed back."""
+        ...
+
+    async def backup(self, path: Path) -> None:
+        """Copy the store into a file while it is in use."""
         ...
 
     async def close(self) -> None: ...

@@ -56,6 +56,7 @@ def test_nothing_has_happened_yet() -> None:
     assert EMPTY.summary == RunSummary()
 
 
+@pytest.mark.rule("G33")
 def test_a_run_from_its_beginning_to_its_end() -> None:
     started = {"engineRunRef": {"provider": "local", "workflowId": "w"}}
     snapshot = project(
@@ -78,12 +79,14 @@ def test_a_run_from_its_beginning_to_its_end() -> None:
     assert snapshot.alerts == ()
 
 
+@pytest.mark.rule("ES10")
 def test_run_pause_resume_pause_is_paused() -> None:
     twice = log(*BEGIN, "RunPaused", "RunResumed", ("RunPaused", None, 2))
     assert project(twice).summary.status is RunStatus.PAUSED
     assert project(twice).summary.pause_cycles == 2
 
 
+@pytest.mark.rule("G14", "G15")
 def test_a_paused_run_with_work_under_way_is_draining() -> None:
     events = log(*BEGIN, ("StepStarted", "a"), "RunPaused", ("StepCompleted", "a"))
     assert project(events[:4]).summary.substatus == "DRAINING"
@@ -91,6 +94,7 @@ def test_a_paused_run_with_work_under_way_is_draining() -> None:
     assert project(events).summary.status is RunStatus.PAUSED
 
 
+@pytest.mark.rule("G11")
 def test_a_run_that_waits_for_approval_says_so() -> None:
     events = log(("RunQueued", None, 1, {"needsApproval": True}), "RunApproved", "RunStarted")
     assert [project(events[:n]).summary.substatus for n in (1, 2, 3)] == ["WAITING_APPROVAL", None, None]
@@ -112,6 +116,7 @@ def test_a_failed_run_tells_why_and_a_reopened_one_has_forgotten_it() -> None:
 
 @pytest.mark.parametrize("event_type", sorted(RUN_TRANSITIONS))
 @pytest.mark.parametrize("status", list(RunStatus))
+@pytest.mark.rule("ES10", "G51")
 def test_the_table_of_run_transitions_is_what_the_projector_does(status: RunStatus, event_type: str) -> None:
     before, after = RUN_TRANSITIONS[event_type]
     at_status = EMPTY._replace(summary=RunSummary(status=status, last_event_seq=4, started_at=at(1)))
@@ -137,6 +142,7 @@ def test_the_table_of_run_transitions_is_what_the_projector_does(status: RunStat
         ([("StepSkipped", "a")], StepStatus.SKIPPED),
     ],
 )
+@pytest.mark.rule("ES10", "G32")
 def test_the_table_of_step_transitions_is_what_the_projector_does(
     earlier: list[Any], status: StepStatus, event_type: str
 ) -> None:
@@ -175,6 +181,7 @@ def test_a_retry_is_another_attempt_and_the_failed_one_stays() -> None:
     assert (snapshot.summary.failed_steps, snapshot.summary.succeeded_steps) == (0, 1)
 
 
+@pytest.mark.rule("G50")
 def test_of_many_attempts_the_newest_ten_are_shown_and_all_are_counted() -> None:
     visits = [(event, "a", n) for n in range(1, 26) for event in ("StepStarted", "StepCompleted")]
     step = project(log(*BEGIN, *visits)).steps["a"]
@@ -240,6 +247,7 @@ def test_others_may_not(event: Any) -> None:
     assert (snapshot.summary.status, snapshot.summary.inconsistent) == (RunStatus.COMPLETED, True)
 
 
+@pytest.mark.rule("ES13", "ES21")
 def test_types_nobody_knows_move_the_watermark_and_nothing_else() -> None:
     before = project(log(*BEGIN))
     after = project_more(before, log("MoonRose", ("StepDreamt", "a"), first=3))
@@ -250,6 +258,7 @@ def test_types_nobody_knows_move_the_watermark_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("payload", [{"error": 5}, {"usage": "much"}, {"artifacts": {}}, {"error": None}])
+@pytest.mark.rule("ES21")
 def test_no_payload_fails_a_projection(payload: dict[str, Any]) -> None:
     snapshot = project(log(*BEGIN, ("StepFailed", "a", 1, payload), ("RunFailed", None, 1, payload)))
     assert snapshot.steps["a"].status is StepStatus.FAILED
@@ -259,6 +268,7 @@ def test_no_payload_fails_a_projection(payload: dict[str, Any]) -> None:
 # --- gaps -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("ES05", "ES07", "G09")
 def test_after_a_gap_the_projector_stops_until_it_has_read_again() -> None:
     events = log(*BEGIN, ("StepStarted", "a"), ("StepCompleted", "a"), "RunCompleted")
     seen = project(events[:2])
@@ -286,6 +296,7 @@ def test_a_gap_is_told_from_neighbours() -> None:
     assert gap_between(3, 6) == Gap(3, 6)
 
 
+@pytest.mark.rule("ES11")
 def test_events_that_were_folded_already_change_nothing() -> None:
     events = log(*BEGIN, ("StepStarted", "a"), ("StepCompleted", "a"))
     snapshot = project(events)
@@ -297,6 +308,7 @@ def test_events_that_were_folded_already_change_nothing() -> None:
 # --- snapshots stay as they are -------------------------------------------------------------------
 
 
+@pytest.mark.rule("ES09")
 def test_earlier_snapshots_never_change() -> None:
     events = log(
         *BEGIN, *[(e, f"s{n % 3}", n // 3 + 1) for n in range(9) for e in ("StepStarted", "StepCompleted")]
@@ -342,6 +354,7 @@ step_words = st.tuples(
 
 
 @given(st.lists(words | step_words, max_size=40), st.data())
+@pytest.mark.rule("ES08", "ES11")
 def test_any_cutting_of_any_log_projects_to_the_same(events: list[Any], data: st.DataObject) -> None:
     records = log("RunQueued", "RunStarted", *events)
     whole = project(records)

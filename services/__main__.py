@@ -1,0 +1,55 @@
+"""`python -m services list` says what can be started here; `python -m services start NAME..` starts it and waits."""
+
+import argparse
+import signal
+import sys
+from types import ModuleType
+
+from services import postgres
+from services.missing import ServiceMissing
+
+_SERVERS: dict[str, ModuleType] = {postgres.NAME: postgres}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m services", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="what is installed, and what is missing")
+    starting = commands.add_parser("start", help="start servers, print their addresses, wait for Ctrl-C")
+    starting.add_argument("names", nargs="+", choices=sorted(_SERVERS))
+    arguments = parser.parse_args()
+    if arguments.command == "list":
+        for name, server in sorted(_SERVERS.items()):
+            print(f"{name:<12} {_told(server)}")
+        return 0
+    return _start(arguments.names)
+
+
+def _told(server: ModuleType) -> str:
+    try:
+        return f"installed: {server.version()}"
+    except ServiceMissing as missing:
+        return f"missing: {missing.reason}"
+
+
+def _start(names: list[str]) -> int:
+    running = []
+    try:
+        for name in names:
+            server = _SERVERS[name].start()
+            running.append(server)
+            print(f"{name}: {server.address}", flush=True)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        signal.pause()
+    except ServiceMissing as missing:
+        print(f"missing {missing}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        pass
+    finally:
+        for server in running:
+            server.stop()
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,217 @@
+"""Secret values never leave: every occurrence in output, logs, events and errors becomes `***`.
+
+A value is looked for as it is and in the forms in which programs commonly print it: inside JSON, inside a URL and
+in base64. Everything covered by any occurrence is masked; occurrences that overlap share one mask, so that of two
+secrets that overlap or contain each other no piece is left over. Values of fewer than six characters are not
+masked: they would hide half of every log and protect nothing.
+
+In base64 the value is also found in the middle of a longer encoded text, whatever stands around it. Of the first
+and the last character there only some bits belong to the value; such a border character stays visible.
+
+Not found: a value that is split over lines (base64 wrapped at 76 columns, a key printed line by line), encoded
+twice, or in any other form. Redaction is the last net, not a licence to print secrets.
+
+Output arrives in pieces, and a secret may lie across their border. A stream therefore holds back the end of what
+it has seen, from the first place where a form might have begun, and no more: less than the longest form. However
+the pieces are cut, the result is the same as for the whole.
+
+The cost is linear: one fast search for the first characters of each form per piece, and one comparison wherever
+those are found. Each piece is searched together with what was held back.
+"""
+
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator
+from itertools import product
+from json import dumps
+from typing import AnyStr, Final, Generic, NamedTuple
+from urllib.parse import quote, quote_plus
+
+SHORTEST: Final = 6
+MASK: Final = "***"
+
+
+class Redactor:
+    """Masks a fixed set of secret values. It shows none of them itself, not even in its `repr`."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        secret = {value for value in values if len(value) >= SHORTEST}
+        forms = {form for value in secret for form in _forms(value)}
+        self._count = len(secret)
+        self._bytes = _Search(forms, MASK.encode())
+        # Text is searched as text: encoding and decoding it again would change what is not valid UTF-8.
+        self._text = _Search({form.decode("utf-8", "surrogateescape") for form in forms} | secret, MASK)
+
+    def redact(self, text: str) -> str:
+        return self._text.masked(text, True, 0).shown
+
+    def redact_bytes(self, data: bytes) -> bytes:
+        return self._bytes.masked(data, True, 0).shown
+
+    def stream(self) -> "RedactedStream":
+        return RedactedStream(self._bytes)
+
+    def __repr__(self) -> str:
+        return f"Redactor({self._count} values)"
+
+
+class RedactedStream:
+    """Bytes that arrive in pieces: what `feed` and `finish` return, joined, is the redacted whole."""
+
+    def __init__(self, search: "_Search[bytes]") -> None:
+        self._search = search
+        self._held = b""
+        # So many of the held bytes belong to an occurrence whose mask has been given out already.
+        self._covered = 0
+
+    def feed(self, chunk: bytes) -> bytes:
+        return self._advance(chunk, last=False)
+
+    def finish(self) -> bytes:
+        """What was held back. After it the stream is empty and may be used again."""
+        return self._advance(b"", last=True)
+
+    def _advance(self, chunk: bytes, last: bool) -> bytes:
+        result = self._search.masked(self._held + chunk, last, self._covered)
+        self._held, self._covered = result.held, result.covered
+        return result.shown
+
+    def __repr__(self) -> str:
+        return f"RedactedStream({len(self._held)} bytes held back)"
+
+
+# --- searching -----------------------------------------------------------------------------------
+
+
+class _Masked(NamedTuple, Generic[AnyStr]):
+    shown: AnyStr
+    held: AnyStr
+    covered: int
+
+
+class _Search(Generic[AnyStr]):
+    """Finds every occurrence of some forms, each at least SHORTEST long."""
+
+    def __init__(self, forms: Iterable[AnyStr], mask: AnyStr) -> None:
+        self._mask: AnyStr = mask
+        # By their beginning, which is what is searched for; the longest first, so that the first hit is the longest.
+        self._by_head: dict[AnyStr, list[AnyStr]] = {}
+        for form in sorted(forms, key=len, reverse=True):
+            self._by_head.setdefault(form[:SHORTEST], []).append(form)
+        self._beginnings: set[AnyStr] = {
+            head[:length] for head in self._by_head for length in range(1, SHORTEST)
+        }
+
+    def masked(self, data: AnyStr, last: bool, covered: int) -> _Masked[AnyStr]:
+        """Mask what is certain. `covered` is how much of the beginning an earlier mask stands for."""
+        spans, end = self._find(data, last)
+        shown = []
+        at = covered
+        for start, stop in spans:
+            if start >= end:
+                # It will be found again, in what is held back.
+                break
+            if start >= at:
+                shown += [data[at:start], self._mask]
+            at = max(at, stop)
+        shown.append(data[at:end])
+        return _Masked(self._mask[:0].join(shown), data[end:], max(0, at - end))
+
+    def _find(self, data: AnyStr, last: bool) -> tuple[list[tuple[int, int]], int]:
+        """The longest occurrence at each place, in order, and the first place where one may be unfinished."""
+        spans = []
+        end = len(data) if last else self._open_end(data)
+        for head, forms in self._by_head.items():
+            for at in _places(data, head):
+                if at >= end:
+                    break
+                found = next((form for form in forms if data.startswith(form, at)), None)
+                if found is not None:
+                    spans.append((at, at + len(found)))
+                if not last and _unfinished(data, at, forms):
+                    end = at
+        spans.sort()
+        return spans, end
+
+    def _open_end(self, data: AnyStr) -> int:
+        """Where the last few characters might begin a form of which not even the head is complete."""
+        size = len(data)
+        for start in range(max(0, size - SHORTEST + 1), size):
+            if data[start:] in self._beginnings:
+                return start
+        return size
+
+
+def _places(data: AnyStr, head: AnyStr) -> Iterator[int]:
+    """Where the head stands, overlapping places too."""
+    at = data.find(head)
+    while at >= 0:
+        yield at
+        at = data.find(head, at + 1)
+
+
+def _unfinished(data: AnyStr, at: int, forms: list[AnyStr]) -> bool:
+    left = len(data) - at
+    # The lengths first: cutting the rest out for every place would make the cost quadratic.
+    return left < len(forms[0]) and any(left < len(form) and form.startswith(data[at:]) for form in forms)
+
+
+# --- forms ---------------------------------------------------------------------------------------
+
+
+def _forms(value: str) -> Iterator[bytes]:
+    raw = _as_bytes(value)
+    yield raw
+    yield from map(_as_bytes, _json_forms(value))
+    yield from map(str.encode, _url_forms(raw))
+    yield from _base64_forms(raw)
+
+
+def _as_bytes(text: str) -> bytes:
+    try:
+        # The environment of a process is bytes; Python shows those that are not UTF-8 as surrogates.
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _json_forms(value: str) -> Iterator[str]:
+    """As it stands between the quotes of a JSON string, by the habits of different writers."""
+    for ascii_only, slash, html_safe in product((True, False), repeat=3):
+        text = dumps(value, ensure_ascii=ascii_only)[1:-1]
+        if slash:
+            text = text.replace("/", "\\/")
+        if html_safe:  # Go does this unless told otherwise
+            text = re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", text)
+        yield text
+        # Some writers have upper-case digits. An escaped backslash in front of a u is stepped over as a pair.
+        yield re.sub(r"\\(?:u([0-9a-f]{4})|.)", _upper_case_escape, text)
+
+
+def _upper_case_escape(found: re.Match[str]) -> str:
+    return f"\\u{found[1].upper()}" if found[1] else found[0]
+
+
+def _url_forms(raw: bytes) -> Iterator[str]:
+    # What is left alone: nothing, the slash (paths), or what encodeURIComponent of JavaScript leaves alone.
+    for safe, encode in product(("", "/", "!*'()"), (quote, quote_plus)):
+        text = encode(raw, safe=safe)
+        yield text
+        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text)
+
+
+def _base64_forms(raw: bytes) -> Iterator[bytes]:
+    padded = b64encode(raw)
+    standard = {padded, padded.rstrip(b"=")} | {_inside_base64(raw, before) for before in (0, 1, 2)}
+    for form in standard:
+        yield form
+        yield form.translate(bytes.maketrans(b"+/", b"-_"))
+
+
+def _inside_base64(raw: bytes, before: int) -> bytes:
+    """The characters that depend on the value alone, when `before` bytes (modulo 3) stand in front of it.
+
+    A character is six bits: those that share a bit with a byte in front or behind are left out.
+    """
+    encoded = b64encode(bytes(before) + raw)
+    return encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
