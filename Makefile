@@ -44,7 +44,7 @@ check: $(VENV)/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 	$(PYTEST) -n $(WORKERS) -q tests/unit tests/acceptance/test_readme.py
 
 test: check

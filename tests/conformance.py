@@ -15,6 +15,38 @@ from tests.planted.violations import VIOLATIONS
 
 TESTS = Path(__file__).parent
 TABLES = TESTS.parent / "docs" / "conformance"
+# The promises of stores are published, so their rules are listed here and not marked there.
+RULES_OF_PROMISES = {
+    "a_new_run_is_stored_with_its_first_events": ("ES02", "G12", "G49"),
+    "the_same_request_gives_the_same_run_and_stores_nothing": ("ES17", "G31"),
+    "the_same_request_for_something_else_is_refused": ("G44",),
+    "a_run_id_belongs_to_one_run": ("ES17",),
+    "events_get_rising_numbers_in_the_order_of_the_append": ("ES01", "ES02", "ES03"),
+    "a_record_says_everything_its_write_said": ("G05",),
+    "a_repeated_event_is_answered_and_not_stored": ("ES04", "G08"),
+    "a_repeated_event_that_says_something_else_changes_nothing_and_is_told": ("G45",),
+    "of_a_batch_only_what_is_new_is_stored": ("ES04", "G08"),
+    "a_thousand_repetitions_change_nothing": ("ES04",),
+    "an_event_that_cannot_be_kept_is_refused_with_its_whole_batch": ("G44", "G48"),
+    "an_id_that_is_none_is_refused": ("G44",),
+    "types_nobody_knows_are_kept": ("ES13", "ES21"),
+    "a_driver_that_missed_something_is_told_what": ("G40",),
+    "a_watcher_sees_everything_once_and_in_order": ("ES08", "G09"),
+    "a_run_is_found_by_the_ids_of_its_engine": ("G18",),
+    "another_tenants_run_looks_like_one_that_does_not_exist": ("G35", "G49"),
+    "a_lapsed_lease_can_be_taken_and_its_old_holder_is_fenced_off": ("G45", "G46"),
+    "without_a_lease_only_what_others_decided_can_be_recorded": ("G45",),
+    "the_lease_of_an_attempt_is_for_the_events_of_that_attempt": ("G45",),
+    "many_reconcilers_never_start_a_run_twice": ("ES18",),
+    "a_delayed_run_waits_for_its_time": ("ES16",),
+    "a_run_that_needs_approval_waits_for_it": ("G11",),
+    "a_tenant_with_many_runs_does_not_keep_another_waiting": ("ES16",),
+    "no_more_runs_are_live_than_a_limit_allows": ("ES16", "G47"),
+    "the_slot_of_a_dead_holder_is_free_and_recovery_needs_one": ("G47",),
+    "a_snapshot_comes_back_and_an_older_one_never_replaces_it": ("ES11", "G50"),
+    "duplicates_are_not_delivered_again": ("G08",),
+    "a_dead_letter_is_kept_apart_and_its_line_goes_on": ("ES19",),
+}
 _ROW = re.compile(
     r"^\| (?P<id>[A-Z]+[0-9.]+) \| (?P<rule>[^|]*) \| (?P<tests>[^|]*) \| (?P<planted>[^|]*) \|$"
 )
@@ -30,7 +62,23 @@ def marked_tests() -> dict[str, list[str]]:
                     found[rule].append(
                         f"{path.stem.removeprefix('test_')}::{node.name.removeprefix('test_')}"
                     )
+    for name, rules in RULES_OF_PROMISES.items():
+        for rule in rules:
+            found[rule].append(f"store_promises::{name}")
     return found
+
+
+def promised() -> set[str]:
+    """The names of all promises of stores."""
+    tree = ast.parse((TESTS.parent / "src" / "podium" / "testing" / "store_promises.py").read_text())
+    functions = (node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return {name.removeprefix("test_") for name in functions if name.startswith("test_")}
+
+
+def later() -> set[str]:
+    """Rows that belong to a part which does not exist yet."""
+    lines = (line for path in TABLES.glob("*.md") for line in path.read_text().splitlines())
+    return {row["id"] for line in lines if (row := _ROW.match(line)) and "later:" in row["rule"].lower()}
 
 
 def rows() -> dict[str, Path]:

@@ -3,6 +3,7 @@
 0   done                        65  an input file is invalid
 1   the workflow failed         70  an internal error: a defect in Podium
 64  the command line is wrong   74  the output could not be written
+69  the store does not answer   78  the store is of another version
 """
 
 import errno
@@ -21,15 +22,32 @@ from podium.errors import PodiumError
 FAILED: Final = 1
 USAGE: Final = 64
 INVALID_FILE: Final = 65
+UNAVAILABLE: Final = 69
 INTERNAL_ERROR: Final = 70
 OUTPUT_FAILED: Final = 74
+MISCONFIGURED: Final = 78
 INTERRUPTED: Final = 130
+# Everything else that Podium foresees is an invalid input.
+_EXIT_OF: Final = {
+    "RUN_NOT_FOUND": USAGE,
+    "UNKNOWN_STORE": USAGE,
+    "INVALID_ID": USAGE,
+    "STORE_UNAVAILABLE": UNAVAILABLE,
+    "STORE_VERSION": MISCONFIGURED,
+}
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 # name: (module, attribute, first line of its help)
 _COMMANDS: Final = {
     "contract": ("podium.cli.contract", "contract", "Check node contracts and see what they do."),
     "schema": ("podium.cli.schema", "schema", "Print JSON Schemas for editors."),
+    "runs": ("podium.cli.runs", "runs", "Look at runs."),
+    "events": ("podium.cli.events", "events", "Print the events of a run, also as they come."),
+    "outbox": ("podium.cli.outbox", "outbox", "Look at events on their way to a bus."),
+    "store": ("podium.cli.store", "store", "Look after the store."),
+    "export": ("podium.cli.transfer", "export_", "Write a run as JSON lines."),
+    "import": ("podium.cli.transfer", "import_", "Put an exported run into a store."),
+    "prune": ("podium.cli.transfer", "prune", "Remove ended runs."),
 }
 
 
@@ -79,7 +97,7 @@ def run(arguments: Sequence[str]) -> int:
         return USAGE
     except PodiumError as error:
         click.echo(f"{error.code}: {error}", err=True)
-        return INVALID_FILE
+        return _EXIT_OF.get(error.code, INVALID_FILE)
     except BrokenPipeError:
         # The reader went away (`| head`); writing the rest, even at exit, would only fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

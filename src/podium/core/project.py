@@ -22,6 +22,7 @@ from podium.model.artifacts import ArtifactRef
 from podium.model.events import NO_PAYLOAD, EventRecord, EventType
 from podium.model.runs import EngineRunRef
 from podium.model.snapshots import AttemptSnapshot, Failure, Gap, RunSummary, StepSnapshot
+from podium.model.times import Timestamp
 from podium.model.transitions import (
     AFTER_THE_END,
     RUN_TRANSITIONS,
@@ -91,6 +92,10 @@ class Steps(Mapping[str, StepSnapshot]):
         # What the next version changed: the value before, None for what did not exist.
         self._before: dict[str, StepSnapshot | None] = {}
 
+    def get(self, step_id: str, default: Any = None) -> Any:
+        found = self._find(step_id)
+        return default if found is None else found
+
     def __getitem__(self, step_id: str) -> StepSnapshot:
         found = self._find(step_id)
         if found is None:
@@ -119,11 +124,6 @@ class Steps(Mapping[str, StepSnapshot]):
         self._table = None
         return newer
 
-    def newest(self, step_id: str) -> StepSnapshot | None:
-        """A look-up in the version that owns the table."""
-        assert self._table is not None
-        return self._table.get(step_id)
-
     def put(self, step: StepSnapshot, older: "Steps") -> None:
         """Change this version, which came from `older`. The order matters: who reads `older` meanwhile sees either
         the old table or the value kept here, never the new one."""
@@ -137,6 +137,8 @@ class Steps(Mapping[str, StepSnapshot]):
             self._count += 1
 
     def _find(self, step_id: str) -> StepSnapshot | None:
+        if self._table is not None:
+            return self._table.get(step_id)
         version = self
         path = []
         while version._newer is not None:
@@ -189,13 +191,10 @@ class _Fold:
         self._seq = summary.last_event_seq
         self._status = summary.status
         self._fields: dict[str, Any] = {}
-        self._steps: Steps | None = None
-        self._changed: dict[str, None] = {}
-        self._counts = [getattr(summary, name) for name in _COUNTERS]
+        # The steps that events were about; they become snapshots once, at the end.
+        self._touched: dict[str, _Step] = {}
         self._alerts: list[Alert] = []
         self._inconsistent = summary.inconsistent
-        self._usage: dict[str, float] | None = None
-        self._artifacts = 0
 
     def take(self, record: EventRecord) -> bool:
         """Fold one record; False when reading on makes no sense before a resynchronisation."""
@@ -212,7 +211,15 @@ class _Fold:
         event_type = record.event_type
         transition = STEP_TRANSITIONS.get(event_type)
         if transition is not None:
-            self._take_step(record, *transition)
+            step_id = record.step_id
+            if step_id is None or self._status not in _OPEN_FOR_STEPS:
+                self._illegal(record)
+                return True
+            step = self._touched.get(step_id)
+            if step is None:
+                step = self._touched[step_id] = _Step(self._from.steps.get(step_id))
+            if not step.take(record, *transition):
+                self._illegal(record)
         elif event_type in RUN_TRANSITIONS:
             self._take_run(record)
         elif self._status in TERMINAL and event_type in _KNOWN and event_type not in _LEGAL_AFTER_THE_END:
@@ -220,37 +227,54 @@ class _Fold:
         return True
 
     def snapshot(self) -> RunSnapshot:
-        summary = self._from.summary
-        fields = self._fields
-        if "stale" not in fields and self._seq > summary.last_event_seq and summary.stale is not None:
-            fields["stale"] = None
+        summary, fields = self._from.summary, self._fields
         if self._seq == summary.last_event_seq and not fields:
             return self._from._replace(alerts=(), changed_steps=())
-        fields.update(zip(_COUNTERS, self._counts, strict=True))
+        if summary.stale is not None and "stale" not in fields:
+            fields["stale"] = None
         fields["last_event_seq"] = self._seq
         fields["status"] = self._status
         fields["inconsistent"] = self._inconsistent
-        fields["substatus"] = self._substatus(fields)
-        if self._artifacts:
-            fields["artifact_count"] = summary.artifact_count + self._artifacts
-        if self._usage is not None:
-            fields["usage"] = self._usage
-        steps = self._steps if self._steps is not None else self._from.steps
-        # Not the length of `steps`: those may be only the steps that the events are about.
-        fields["step_count"] = sum(self._counts)
+        changed = {step_id: step for step_id, step in self._touched.items() if step.changed}
+        steps = self._from.steps
+        if changed:
+            steps = self._put(changed)
+        running = fields.get("running_steps", summary.running_steps)
+        fields["substatus"] = self._substatus(running)
         return RunSnapshot(
-            msgspec.structs.replace(summary, **fields), steps, tuple(self._alerts), tuple(self._changed)
+            msgspec.structs.replace(summary, **fields), steps, tuple(self._alerts), tuple(changed)
         )
 
-    def _substatus(self, fields: dict[str, Any]) -> str | None:
-        if self._status is RunStatus.PAUSED and self._counts[_RUNNING]:
+    def _put(self, changed: "dict[str, _Step]") -> Steps:
+        """A version of the steps with what has changed, and the figures that follow from it."""
+        summary, fields = self._from.summary, self._fields
+        counts = [getattr(summary, name) for name in _COUNTERS]
+        artifacts = summary.artifact_count
+        usage = summary.usage
+        steps = self._from.steps.next_version()
+        for step_id, step in changed.items():
+            if step.known is not None:
+                counts[_counter_of(step.known.newest)] -= 1
+            snapshot = step.snapshot(step_id)
+            counts[_counter_of(snapshot.newest)] += 1
+            steps.put(snapshot, self._from.steps)
+            artifacts += step.artifacts
+            for name, amount in step.usage.items():
+                usage = {**usage, name: usage.get(name, 0) + amount}
+        fields.update(zip(_COUNTERS, counts, strict=True))
+        # Not the length of `steps`: those may be only the steps that the events are about.
+        fields["step_count"] = sum(counts)
+        fields["artifact_count"] = artifacts
+        fields["usage"] = usage
+        return steps
+
+    def _substatus(self, running: int) -> str | None:
+        if self._status is RunStatus.PAUSED and running:
             return "DRAINING"
         if self._status is RunStatus.PENDING:
-            kept: str | None = fields.get("substatus", self._from.summary.substatus)
+            kept: str | None = self._fields.get("substatus", self._from.summary.substatus)
             return kept
         return None
-
-    # --- the run ----------------------------------------------------------------------------------
 
     def _take_run(self, record: EventRecord) -> None:
         before, after = RUN_TRANSITIONS[record.event_type]
@@ -276,103 +300,6 @@ class _Fold:
             fields["completed_at"] = record.emitted_at
             fields["failure"] = payload.error
 
-    # --- steps ------------------------------------------------------------------------------------
-
-    def _take_step(self, record: EventRecord, before: frozenset[StepStatus], after: StepStatus) -> None:
-        step_id = record.step_id
-        if step_id is None or self._status not in _OPEN_FOR_STEPS:
-            self._illegal(record)
-            return
-        if self._steps is None:
-            self._steps = self._from.steps.next_version()
-        known = self._steps.newest(step_id)
-        if known is None:
-            changed = self._attempt_after(record, None, before, after)
-            step = StepSnapshot(step_id, changed) if changed is not None else None
-        elif known.newest.logical_attempt_id == record.logical_attempt_id:
-            changed = self._attempt_after(record, known.newest, before, after)
-            step = (
-                StepSnapshot(step_id, changed, known.earlier, known.attempt_count)
-                if changed is not None
-                else None
-            )
-        else:
-            step = self._other_attempt(record, known, before, after)
-        if step is None:
-            self._illegal(record)
-            return
-        counts = self._counts
-        if known is not None:
-            counts[_counter_of(known.newest)] -= 1
-        counts[_counter_of(step.newest)] += 1
-        self._changed[step_id] = None
-        self._steps.put(step, self._from.steps)
-
-    def _other_attempt(
-        self, record: EventRecord, known: StepSnapshot, before: frozenset[StepStatus], after: StepStatus
-    ) -> StepSnapshot | None:
-        """A step after an event of an attempt that is not the newest known so far."""
-        number = record.logical_attempt_id
-        attempt = next((one for one in known.earlier if one.logical_attempt_id == number), None)
-        changed = self._attempt_after(record, attempt, before, after)
-        if changed is None:
-            return None
-        if number > known.newest.logical_attempt_id:
-            earlier = (known.newest, *known.earlier)[: SHOWN_ATTEMPTS - 1]
-            return StepSnapshot(known.step_id, changed, earlier, known.attempt_count + 1)
-        others = [changed, *(one for one in known.earlier if one is not attempt)]
-        others.sort(key=lambda one: -one.logical_attempt_id)
-        count = known.attempt_count + (attempt is None)
-        return StepSnapshot(known.step_id, known.newest, tuple(others[: SHOWN_ATTEMPTS - 1]), count)
-
-    def _attempt_after(
-        self,
-        record: EventRecord,
-        attempt: AttemptSnapshot | None,
-        before: frozenset[StepStatus],
-        after: StepStatus,
-    ) -> AttemptSnapshot | None:
-        """An attempt after an event of its own; None if the event is not allowed there."""
-        if (attempt.status if attempt is not None else StepStatus.PENDING) not in before:
-            if attempt is not None and record.event_type == _STARTED and attempt.started_at is None:
-                # It may be written late: the attempt did start, and it has ended.
-                return msgspec.structs.replace(attempt, started_at=record.emitted_at)
-            return None
-        if after is StepStatus.RUNNING:
-            return AttemptSnapshot(
-                record.logical_attempt_id, after, record.engine_attempt_id, record.emitted_at
-            )
-        started_at = attempt.started_at if attempt is not None else None
-        end = _step_end(record.payload)
-        if end is None:
-            return AttemptSnapshot(
-                record.logical_attempt_id,
-                after,
-                record.engine_attempt_id,
-                started_at,
-                record.emitted_at,
-                stopped=record.event_type == _INTERRUPTED,
-            )
-        self._artifacts += len(end.artifacts)
-        if end.usage:
-            self._charge(end.usage)
-        return AttemptSnapshot(
-            record.logical_attempt_id,
-            after,
-            record.engine_attempt_id,
-            started_at,
-            record.emitted_at,
-            end.error,
-            end.artifacts,
-            record.event_type == _INTERRUPTED or (end.error is not None and end.error.code in STOPPED_CODES),
-        )
-
-    def _charge(self, usage: dict[str, float]) -> None:
-        if self._usage is None:
-            self._usage = dict(self._from.summary.usage)
-        for name, amount in usage.items():
-            self._usage[name] = self._usage.get(name, 0) + amount
-
     def _report_gap(self, gap: Gap) -> None:
         self._fields["stale"] = gap
         self._alerts.append(
@@ -396,6 +323,139 @@ class _Fold:
         self._inconsistent = True
 
 
+class _Step:
+    """A step under projection: its newest attempt, open to change, and the attempts before it."""
+
+    __slots__ = (
+        "artifacts",
+        "attempt_count",
+        "changed",
+        "completed_at",
+        "earlier",
+        "end",
+        "engine_attempt_id",
+        "interrupted",
+        "known",
+        "number",
+        "started_at",
+        "status",
+        "usage",
+    )
+
+    def __init__(self, known: StepSnapshot | None) -> None:
+        self.known = known
+        self.changed = False
+        self.artifacts = 0
+        self.usage: dict[str, float] = {}
+        self.end: _StepEnd | None = None
+        self.interrupted = False
+        self.engine_attempt_id = 1
+        self.started_at: Timestamp | None = None
+        self.completed_at: Timestamp | None = None
+        if known is None:
+            # No attempt has this number: the first event begins one.
+            self.number = 0
+            self.status = StepStatus.PENDING
+            self.earlier: tuple[AttemptSnapshot, ...] = ()
+            self.attempt_count = 0
+            return
+        newest = known.newest
+        self.number = newest.logical_attempt_id
+        self.status = newest.status
+        self.engine_attempt_id = newest.engine_attempt_id
+        self.started_at = newest.started_at
+        self.completed_at = newest.completed_at
+        self.earlier = known.earlier
+        self.attempt_count = known.attempt_count
+
+    def take(self, record: EventRecord, before: frozenset[StepStatus], after: StepStatus) -> bool:
+        """Fold an event of this step; False if it is not possible."""
+        number = record.logical_attempt_id
+        if number != self.number:
+            if number < self.number:
+                return self._take_earlier(record, before, after)
+            if StepStatus.PENDING not in before:
+                return False
+            self._begin(number)
+        elif self.status not in before:
+            if record.event_type != _STARTED or self.started_at is not None:
+                return False
+            # It may be written late: the attempt did start, and it has ended.
+            self.started_at = record.emitted_at
+            self.changed = True
+            return True
+        self.changed = True
+        self.status = after
+        self.engine_attempt_id = record.engine_attempt_id
+        if after is StepStatus.RUNNING:
+            self.started_at = record.emitted_at
+            return True
+        self.completed_at = record.emitted_at
+        self.interrupted = record.event_type == _INTERRUPTED
+        end = _step_end(record.payload)
+        if end is not None:
+            self.end = end
+            self._charge(end)
+        return True
+
+    def snapshot(self, step_id: str) -> StepSnapshot:
+        return StepSnapshot(step_id, self._newest(), self.earlier, self.attempt_count)
+
+    def _begin(self, number: int) -> None:
+        """A new attempt; the one before it stays as it is."""
+        if self.number:
+            self.earlier = (self._newest(), *self.earlier)[: SHOWN_ATTEMPTS - 1]
+        self.number = number
+        self.attempt_count += 1
+        self.status = StepStatus.PENDING
+        self.started_at = self.completed_at = None
+        self.end = None
+        self.interrupted = False
+
+    def _newest(self) -> AttemptSnapshot:
+        known = self.known
+        if known is not None and known.newest.logical_attempt_id == self.number and self.end is None:
+            # What was known of its end stays, unless it ended just now.
+            error, artifacts, stopped = known.newest.error, known.newest.artifacts, known.newest.stopped
+        elif self.end is None:
+            error, artifacts, stopped = None, (), False
+        else:
+            error, artifacts = self.end.error, self.end.artifacts
+            stopped = error is not None and error.code in STOPPED_CODES
+        return AttemptSnapshot(
+            self.number,
+            self.status,
+            self.engine_attempt_id,
+            self.started_at,
+            self.completed_at,
+            error,
+            artifacts,
+            stopped or self.interrupted,
+        )
+
+    def _take_earlier(self, record: EventRecord, before: frozenset[StepStatus], after: StepStatus) -> bool:
+        """News of an attempt that is not the newest: it takes its place among the others."""
+        number = record.logical_attempt_id
+        attempt = next((one for one in self.earlier if one.logical_attempt_id == number), None)
+        step = _Step(StepSnapshot("", attempt) if attempt is not None else None)
+        if not step.take(record, before, after):
+            return False
+        others = [one for one in self.earlier if one is not attempt]
+        others.append(step._newest())
+        others.sort(key=lambda one: -one.logical_attempt_id)
+        self.earlier = tuple(others[: SHOWN_ATTEMPTS - 1])
+        self.attempt_count += attempt is None
+        self.changed = True
+        if step.end is not None:
+            self._charge(step.end)
+        return True
+
+    def _charge(self, end: _StepEnd) -> None:
+        self.artifacts += len(end.artifacts)
+        for name, amount in end.usage.items():
+            self.usage[name] = self.usage.get(name, 0) + amount
+
+
 _COUNTERS: Final = (
     "pending_steps",
     "running_steps",
@@ -404,7 +464,6 @@ _COUNTERS: Final = (
     "failed_steps",
     "stopped_steps",
 )
-_RUNNING: Final = _COUNTERS.index("running_steps")
 _STOPPED: Final = _COUNTERS.index("stopped_steps")
 _COUNTER_OF: Final = {
     StepStatus.PENDING: 0,

@@ -5,10 +5,11 @@ from bisect import bisect_right, insort
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 from msgspec.structs import replace
 
-from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
+from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict, StoreUnavailable
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
 from podium.model.leases import Fence, Lease, WakeUp
@@ -425,6 +426,12 @@ class MemoryStore:
 
     async def problems(self) -> list[str]:
         return []
+
+    async def vacuum(self) -> None:
+        pass
+
+    async def backup(self, path: Path) -> None:
+        raise StoreUnavailable(f"a store in memory cannot be copied to {path}; export its runs instead")
 
     async def close(self) -> None:
         pass

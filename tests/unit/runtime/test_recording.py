@@ -54,6 +54,7 @@ def test_a_store_that_answers_just_in_time_is_waited_for(write: EventWrite) -> N
 
 
 @pytest.mark.parametrize("write", CRITICAL, ids=lambda write: write.event_type)
+@pytest.mark.rule("ES20", "G43")
 def test_nothing_but_a_start_ever_fails_open(write: EventWrite) -> None:
     async def scenario() -> None:
         store = StallingStore(VirtualClock())
@@ -67,6 +68,7 @@ def test_nothing_but_a_start_ever_fails_open(write: EventWrite) -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("ES20", "G43")
 def test_a_start_alone_fails_open_and_is_recorded_later() -> None:
     async def scenario() -> None:
         store = StallingStore(VirtualClock())
@@ -100,6 +102,7 @@ def test_a_start_alone_fails_open_and_is_recorded_later() -> None:
     ],
     ids=["of a step that may not run twice", "together with another event", "together with a timer"],
 )
+@pytest.mark.rule("G43")
 def test_a_start_does_not_fail_open(case: dict[str, Any]) -> None:
     async def scenario() -> None:
         store = StallingStore(VirtualClock())
@@ -112,6 +115,7 @@ def test_a_start_does_not_fail_open(case: dict[str, Any]) -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("G17")
 def test_a_store_that_comes_back_within_the_budget_is_not_noticed() -> None:
     async def scenario() -> None:
         store = StallingStore(VirtualClock())

@@ -90,6 +90,7 @@ def test_a_failing_event_holds_its_own_run_only_and_is_tried_again_later() -> No
     run_virtually(scenario())
 
 
+@pytest.mark.rule("ES19")
 def test_after_ten_failures_an_event_is_dead_and_its_line_goes_on() -> None:
     async def scenario() -> None:
         scene = Scene()
@@ -118,6 +119,7 @@ def test_after_ten_failures_an_event_is_dead_and_its_line_goes_on() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("ES19")
 def test_pauses_double_up_to_half_a_minute_and_jitter_shortens_them() -> None:
     milliseconds = [round(pause_after(n, 0).total_seconds() * 1000) for n in range(1, 12)]
     assert milliseconds == [100, 200, 400, 800, 1600, 3200, 6400, 12800, 25600, 30000, 30000]

@@ -1,0 +1,81 @@
+"""`podium outbox`: what still has to be delivered to buses, and what could not be."""
+
+import click
+import msgspec
+
+from podium.cli.output import print_json, print_table
+from podium.cli.storing import json_option, store_option, using_store
+from podium.model.ids import RunId
+from podium.model.outbox import DeadLetter, OutboxLine
+from podium.ports.store import Store
+
+
+@click.group()
+def outbox() -> None:
+    """Look at events on their way to a bus, and decide about those that did not arrive."""
+
+
+@outbox.command("list")
+@store_option
+@click.option("--bus", help="Only this bus.")
+@json_option
+def list_(store: str | None, bus: str | None, as_json: bool) -> None:
+    """List what waits, run by run, and the dead letters."""
+
+    async def work(opened: Store) -> tuple[list[OutboxLine], list[DeadLetter]]:
+        return await opened.outbox_lines(bus), await opened.dead_letters(bus)
+
+    lines, dead = using_store(store, work)
+    if as_json:
+        print_json({"waiting": msgspec.to_builtins(lines), "dead": msgspec.to_builtins(dead)})
+        return
+    print_table(
+        ("bus", "run", "waiting", "from event", "failures", "error"),
+        [
+            (line.bus, line.run_id, str(line.waiting), str(line.first_seq), str(line.failures), line.error)
+            for line in lines
+        ],
+    )
+    if dead:
+        click.echo("dead letters:")
+        print_table(
+            ("bus", "run", "event", "type", "failures", "error"),
+            [
+                (one.bus, one.run_id, str(one.run_seq), one.event_type, str(one.failures), one.error)
+                for one in dead
+            ],
+        )
+
+
+@outbox.command()
+@click.argument("bus")
+@click.argument("run_id", metavar="RUN")
+@click.argument("event", type=int)
+@store_option
+def retry(bus: str, run_id: str, event: int, store: str | None) -> None:
+    """Try to deliver a dead letter again."""
+
+    async def work(opened: Store) -> bool:
+        return await opened.retry_dead(bus, RunId(run_id), event)
+
+    _answer(using_store(store, work), "it will be delivered again")
+
+
+@outbox.command()
+@click.argument("bus")
+@click.argument("run_id", metavar="RUN")
+@click.argument("event", type=int)
+@store_option
+def drop(bus: str, run_id: str, event: int, store: str | None) -> None:
+    """Give a dead letter up: this bus never gets that event. It stays in the log."""
+
+    async def work(opened: Store) -> bool:
+        return await opened.drop_dead(bus, RunId(run_id), event)
+
+    _answer(using_store(store, work), "dropped")
+
+
+def _answer(found: bool, done: str) -> None:
+    if not found:
+        raise click.UsageError("there is no such dead letter; see `podium outbox list`.")
+    click.echo(done)

@@ -1,0 +1,142 @@
+"""`podium runs`: which runs there are, and how each stands."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from podium.cli.output import print_json, print_table
+from podium.cli.storing import json_option, store_option, tenant_option, using_store
+from podium.language.diagnostics import visible
+from podium.model.runs import Run, RunPage, RunQuery
+from podium.model.transitions import RunStatus
+from podium.operations.runs import RunView, show_run
+from podium.ports.store import Store
+from podium.wiring import system_clock
+
+
+@click.group()
+def runs() -> None:
+    """Look at runs.
+
+    \b
+    podium runs list --status RUNNING
+    podium runs show RUN
+    """
+
+
+@runs.command("list")
+@store_option
+@tenant_option
+@click.option("--status", "statuses", multiple=True, type=click.Choice(list(RunStatus)), help="Only these.")
+@click.option("--plan", help="Only runs of this plan.")
+@click.option("--project", help="Only runs of this project.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
+@click.option("--cursor", help="Where the page before ended; it was printed there.")
+@json_option
+def list_(
+    store: str | None,
+    tenant: str,
+    statuses: tuple[RunStatus, ...],
+    plan: str | None,
+    project: str | None,
+    limit: int,
+    cursor: str | None,
+    as_json: bool,
+) -> None:
+    """List runs, newest first."""
+    query = RunQuery(
+        statuses=frozenset(RunStatus(status) for status in statuses),
+        plan_id=plan,
+        project_id=project,
+        limit=limit,
+        cursor=cursor,
+    )
+
+    async def work(opened: Store) -> RunPage:
+        return await opened.runs.page(tenant, query)
+
+    page = using_store(store, work)
+    if as_json:
+        print_json({"runs": [_as_json(run) for run in page.runs], "cursor": page.cursor})
+        return
+    rows = [
+        (run.identity.run_id, run.status, run.identity.plan_id, str(run.head), run.created_at)
+        for run in page.runs
+    ]
+    print_table(("run", "status", "plan", "events", "created"), rows)
+    if page.cursor is not None:
+        click.echo(f"more: --cursor {page.cursor}")
+
+
+@runs.command()
+@click.argument("run_id", metavar="RUN")
+@store_option
+@tenant_option
+@click.option("--after-step", default="", help="Show the steps that follow this one.")
+@click.option(
+    "--limit", default=100, show_default=True, type=click.IntRange(1, 10000), help="Most steps to show."
+)
+@json_option
+def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: int, as_json: bool) -> None:
+    """Show where a run stands, and its steps."""
+
+    async def work(opened: Store) -> RunView:
+        return await show_run(opened, system_clock(), tenant, run_id, after_step=after_step, limit=limit)
+
+    view = using_store(store, work)
+    if as_json:
+        print_json(
+            {
+                **_as_json(view.run),
+                "summary": view.summary.as_json(),
+                "steps": [msgspec.to_builtins(step) for step in view.steps],
+            }
+        )
+        return
+    _show_text(view)
+
+
+def _show_text(view: RunView) -> None:
+    summary, run = view.summary, view.run.identity
+    substatus = f" ({summary.substatus})" if summary.substatus else ""
+    click.echo(f"{run.run_id}  {summary.status}{substatus}  {run.plan_id} {run.plan_version}")
+    for name, moment in (
+        ("queued", summary.queued_at),
+        ("started", summary.started_at),
+        ("ended", summary.completed_at),
+    ):
+        if moment:
+            click.echo(f"{name:8} {moment}")
+    if summary.failure is not None:
+        click.echo(f"failed   {summary.failure.code}: {visible(summary.failure.message)}")
+    if summary.inconsistent:
+        click.echo("warning  an event stands in the log that is not possible there: see `podium events`")
+    counted = (
+        ("succeeded", summary.succeeded_steps),
+        ("failed", summary.failed_steps),
+        ("running", summary.running_steps),
+        ("skipped", summary.skipped_steps),
+        ("stopped", summary.stopped_steps),
+        ("pending", summary.pending_steps),
+    )
+    told = ", ".join(f"{count} {name}" for name, count in counted if count)
+    click.echo(f"steps    {summary.step_count}" + (f": {told}" if told else ""))
+    if view.steps:
+        rows = [
+            (
+                step.step_id,
+                step.status,
+                str(step.attempt_count),
+                step.newest.completed_at or step.newest.started_at or "",
+                step.newest.error.message if step.newest.error is not None else "",
+            )
+            for step in view.steps
+        ]
+        print_table(("step", "status", "attempts", "at", "error"), rows)
+
+
+def _as_json(run: Run) -> dict[str, Any]:
+    built: dict[str, Any] = msgspec.to_builtins(run)
+    built["metadata"] = msgspec.json.decode(run.metadata)
+    return {**built.pop("identity"), **built}

@@ -1,0 +1,101 @@
+"""`podium store`: look after the place where runs are kept."""
+
+from pathlib import Path
+
+import click
+
+from podium.cli.output import print_json
+from podium.cli.storing import json_option, store_option, using_store
+from podium.ports.store import Store, StoreStats
+
+_PROBLEMS = 1
+
+
+@click.group()
+def store() -> None:
+    """Look after the store.
+
+    Podium never removes or changes anything here by itself; see also `podium prune` and `podium export`.
+    """
+
+
+@store.command()
+@store_option
+def migrate(store: str | None) -> None:
+    """Bring the tables up to date; makes the store if there is none.
+
+    Opening a store does the same. This command is for doing it at a time of your choosing.
+    """
+
+    async def work(opened: Store) -> StoreStats:
+        return await opened.stats()
+
+    stats = using_store(store, work, create=True)
+    click.echo(f"the store is at schema version {stats.schema_version}")
+
+
+@store.command()
+@store_option
+@json_option
+def check(store: str | None, as_json: bool) -> int:
+    """Look for anything wrong. Exit code 1 if there is."""
+
+    async def work(opened: Store) -> list[str]:
+        return await opened.problems()
+
+    problems = using_store(store, work)
+    if as_json:
+        print_json({"problems": problems})
+    else:
+        for problem in problems:
+            click.echo(problem, err=True)
+        if not problems:
+            click.echo("the store is sound")
+    return _PROBLEMS if problems else 0
+
+
+@store.command()
+@store_option
+@json_option
+def stats(store: str | None, as_json: bool) -> None:
+    """Count what the store keeps."""
+
+    async def work(opened: Store) -> StoreStats:
+        return await opened.stats()
+
+    found = using_store(store, work)
+    if as_json:
+        print_json(found._asdict())
+        return
+    for name, value in found._asdict().items():
+        click.echo(f"{name.replace('_', ' '):15} {value}")
+
+
+@store.command()
+@store_option
+def vacuum(store: str | None) -> None:
+    """Give the room of removed runs back to the disk. Writers wait meanwhile."""
+
+    async def work(opened: Store) -> None:
+        await opened.vacuum()
+
+    using_store(store, work)
+    click.echo("done")
+
+
+@store.command()
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@store_option
+def backup(file: Path, store: str | None) -> None:
+    """Copy the store into FILE while it is in use.
+
+    The copy is a store of its own: `podium runs list --store FILE`. An existing FILE is not overwritten.
+    """
+    if file.exists():
+        raise click.UsageError(f"'{file}' exists; name a file that does not.")
+
+    async def work(opened: Store) -> None:
+        await opened.backup(file)
+
+    using_store(store, work)
+    click.echo(f"copied to {file}")

@@ -1,0 +1,97 @@
+"""`podium export`, `import` and `prune`: runs leave and enter a store."""
+
+import re
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import click
+
+from podium.cli.output import print_json
+from podium.cli.storing import json_option, store_option, tenant_option, using_store
+from podium.model.transitions import TERMINAL, RunStatus
+from podium.operations.pruning import Pruned, prune_runs
+from podium.operations.transfer import export_run, import_run
+from podium.ports.store import CreatedRun, Store
+from podium.wiring import system_clock
+
+
+@click.command("export")
+@click.argument("run_id", metavar="RUN")
+@store_option
+@tenant_option
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal."
+)
+def export_(run_id: str, store: str | None, tenant: str, output: Path | None) -> None:
+    """Write a run with all its events as JSON lines, to be kept or imported elsewhere."""
+
+    async def work(opened: Store) -> None:
+        lines = [line async for line in export_run(opened, tenant, run_id)]
+        if output is None:
+            sys.stdout.buffer.writelines(lines)
+        else:
+            output.write_bytes(b"".join(lines))
+
+    using_store(store, work)
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@store_option
+def import_(file: Path, store: str | None) -> None:
+    """Put an exported run into a store ('-' reads standard input). Importing it again changes nothing."""
+    try:
+        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read '{file}': {error.strerror}.") from error
+
+    async def work(opened: Store) -> CreatedRun:
+        return await import_run(opened, content.split(b"\n"))
+
+    created = using_store(store, work, create=True)
+    run_id, count = created.run.identity.run_id, created.run.head
+    was_there = "was there already" if created.duplicate else "imported"
+    click.echo(f"{run_id}: {was_there}, {count} events")
+
+
+@click.command()
+@store_option
+@tenant_option
+@click.option("--older-than", required=True, metavar="AGE", help="Such as 90d, 12h, 30m.")
+@click.option("--status", "statuses", multiple=True, type=click.Choice(sorted(TERMINAL)), help="Only these.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@json_option
+def prune(
+    store: str | None, tenant: str, older_than: str, statuses: tuple[str, ...], dry_run: bool, as_json: bool
+) -> None:
+    """Remove ended runs for good, whole runs only.
+
+    Never removed: open runs, and runs with undelivered events. A request that was made once is still known
+    afterwards, so that repeating it does not run it again.
+    """
+    age = _age(older_than)
+    chosen = frozenset(RunStatus(status) for status in statuses) or TERMINAL
+
+    async def work(opened: Store) -> list[Pruned]:
+        runs = prune_runs(opened, system_clock(), tenant, older_than=age, statuses=chosen, dry_run=dry_run)
+        return [one async for one in runs]
+
+    pruned = using_store(store, work)
+    if as_json:
+        print_json([{"run": one.run.identity.run_id, "kept_because": one.kept_because} for one in pruned])
+        return
+    for one in pruned:
+        done = "would be removed" if dry_run else "removed"
+        click.echo(f"{one.run.identity.run_id}: {one.kept_because or done}")
+    click.echo(f"{sum(one.kept_because is None for one in pruned)} runs")
+
+
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
+    if found is None:
+        raise click.UsageError(f"'{text}' is no age: write a number and m, h or d, like 90d.")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})

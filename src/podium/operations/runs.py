@@ -1,0 +1,31 @@
+"""Look at runs and their events, on behalf of a tenant."""
+
+from typing import NamedTuple
+
+from podium.core.project import RunSnapshot
+from podium.model.runs import Run
+from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+from podium.runtime.alerts import Alerting
+from podium.runtime.projecting import Projecting
+
+
+class RunView(NamedTuple):
+    """A run as it is shown: its row, where it stands, and a page of its steps."""
+
+    run: Run
+    summary: RunSummary
+    steps: list[StepSnapshot]
+
+
+async def show_run(
+    store: Store, clock: Clock, tenant_id: str, run_id: str, *, after_step: str = "", limit: int = 100
+) -> RunView:
+    """Raises `RunNotFound`, for another tenant's run too."""
+    run = await store.runs.find(tenant_id, run_id)
+    snapshot: RunSnapshot = await Projecting(store, clock, Alerting(store, clock)).catch_up(
+        run.identity.run_id
+    )
+    steps = await store.load_steps(run.identity.run_id, after=after_step, limit=limit)
+    return RunView(run, snapshot.summary, steps)

@@ -1,0 +1,58 @@
+"""Keeps snapshots up with the log.
+
+A projector reads on from where the stored snapshot stands, folds, and stores what changed. It may stop and begin
+again anywhere, and several may work on one run: an older snapshot never replaces a newer one.
+"""
+
+from typing import Final
+
+from podium.core.project import EMPTY, RunSnapshot, Steps, project_more
+from podium.model.events import EventRecord
+from podium.model.ids import RunId
+from podium.model.times import moment
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+from podium.runtime.alerts import Alerting
+
+BATCH: Final = 1000
+LAG_ALERT_SECONDS: Final = 5.0
+
+
+class Projecting:
+    def __init__(self, store: Store, clock: Clock, alerting: Alerting) -> None:
+        self._store = store
+        self._clock = clock
+        self._alerting = alerting
+        # How far behind the log the last projection began, in seconds.
+        self.lag = 0.0
+
+    async def catch_up(self, run_id: RunId) -> RunSnapshot:
+        """Bring the stored snapshot of a run up to its log; gives the snapshot, with the steps that changed."""
+        summary = await self._store.load_summary(run_id)
+        snapshot = EMPTY if summary is None else RunSnapshot(summary, Steps({}))
+        while records := await self._store.read(run_id, after=snapshot.last_event_seq, limit=BATCH):
+            self._measure_lag(records[0])
+            snapshot = await self._fold(run_id, snapshot, records)
+        return snapshot
+
+    async def _fold(self, run_id: RunId, snapshot: RunSnapshot, records: list[EventRecord]) -> RunSnapshot:
+        named = list({record.step_id for record in records if record.step_id is not None})
+        known = {step.step_id: step for step in await self._store.find_steps(run_id, named)}
+        base = RunSnapshot(snapshot.summary, Steps(dict(known)))
+        folded = project_more(base, records)
+        alerts = folded.alerts
+        if folded.summary.stale is not None:
+            # Read once more: what is missing now never was there, and the gap is accepted.
+            again = await self._store.read(run_id, after=folded.last_event_seq, limit=BATCH)
+            folded = project_more(folded, again, accept_gaps=True)
+            alerts += folded.alerts
+        changed = [step for step in folded.steps.values() if known.get(step.step_id) is not step]
+        await self._store.save_snapshot(run_id, folded.summary, changed)
+        for alert in alerts:
+            await self._alerting.raise_alert(run_id, alert)
+        return folded
+
+    def _measure_lag(self, oldest: EventRecord) -> None:
+        self.lag = max(0.0, (self._clock.now() - moment(oldest.persisted_at)).total_seconds())
+        if self.lag > LAG_ALERT_SECONDS:
+            self._alerting.lag_is_high(self.lag)

@@ -1,0 +1,236 @@
+"""Connections to one database: lent, given a deadline, and thrown away when anything about them is in doubt.
+
+A pool of our own, because what it must do is little and is exactly what matters here: after a server restart no dead
+connection may be lent (the kernel knows that they are dead: it costs one system call to ask), a new one is made at
+once and not when a background task gets round to it, and an operation that a hung server never answers ends anyway.
+
+All failures of the world come out as `StoreUnavailable`; one that happened after COMMIT was sent says that its
+outcome is not known.
+"""
+
+import asyncio
+import hashlib
+import select
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+
+from podium.errors import InvalidEvent, StoreUnavailable, StoreVersion
+from podium.stores.migration_plan import check_version
+
+Connection = AsyncConnection[tuple[Any, ...]]
+
+# A network that swallows packets is noticed by the kernel, not only by our deadline.
+_DEFAULTS: Final[dict[str, str | int]] = {
+    "application_name": "podium",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "tcp_user_timeout": 15_000,
+}
+# The server gives up first, so that it holds no locks for a client that has left.
+_GRACE_SECONDS: Final = 1.0
+_NEWER_SCHEMA: Final = "PD001"
+_READ_ONLY: Final = "25006"
+
+_SETTINGS: Final = """
+SELECT set_config('search_path', %s, false),
+       set_config('statement_timeout', %s, false),
+       set_config('idle_in_transaction_session_timeout', '60s', false),
+       set_config('TimeZone', 'UTC', false),
+       set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+           WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
+"""
+
+
+class Connections:
+    """At most `most` connections at once. `budget` is how many seconds one operation may take."""
+
+    def __init__(self, conninfo: str, *, schema: str, most: int, budget: float, schema_version: int) -> None:
+        self.schema = schema
+        self.schema_version = schema_version
+        given = conninfo_to_dict(conninfo)
+        self._conninfo = make_conninfo(
+            conninfo, **{name: value for name, value in _DEFAULTS.items() if name not in given}
+        )
+        self.name = f"{given.get('dbname', '')}@{given.get('host', 'localhost')} (schema {schema})"
+        self._budget = budget
+        self._most = most
+        self._room = asyncio.Semaphore(most)
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    async def connect(self) -> Connection:
+        """A connection of one's own, to be closed by whoever asked for it."""
+        try:
+            connection = await AsyncConnection.connect(self._conninfo, autocommit=True)
+            await connection.execute(_SETTINGS, [self.schema, f"{self._budget * 1000:.0f}ms"])
+        except psycopg.Error as error:
+            raise self.unavailable(error) from error
+        return connection
+
+    @asynccontextmanager
+    async def lend(self, *, patient: bool = False) -> AsyncIterator[Connection]:
+        """A connection for one operation; `patient` lifts the deadline, for what goes through all of the data."""
+        try:
+            async with asyncio.timeout(self._budget):
+                await self._room.acquire()
+        except TimeoutError as error:
+            raise StoreUnavailable(
+                f"all {self._most} connections to {self.name} were busy for {self._budget:g} s; nothing was stored: "
+                "try again, or open the store with more connections"
+            ) from error
+        try:
+            connection = self._take_idle() or await self.connect()
+            try:
+                async with self._deadline(connection, patient=patient):
+                    yield connection
+            except psycopg.Error as error:
+                raise self.told(error) from error
+            except UnicodeEncodeError as error:
+                raise InvalidEvent(f"a text cannot be kept: {error}") from error
+            finally:
+                await self._give_back(connection)
+        finally:
+            self._room.release()
+
+    @asynccontextmanager
+    async def transaction(self, *, patient: bool = False) -> AsyncIterator[Connection]:
+        """All or nothing. Raising `psycopg.Rollback` leaves it with nothing, and without waiting for the disk.
+
+        Statements go one by one: psycopg's pipeline mode was slower than the round trips it saves on a near network.
+        What must be quick is therefore few statements, see `open_run` in 0001_log.sql.
+        """
+        committing = False
+        try:
+            async with self.lend(patient=patient) as connection:
+                await connection.execute("BEGIN")
+                if patient:
+                    await connection.execute("SET LOCAL statement_timeout = 0")
+                try:
+                    yield connection
+                except psycopg.Rollback:
+                    await connection.execute("ROLLBACK")
+                else:
+                    committing = True
+                    await connection.execute("COMMIT")
+        except StoreUnavailable as error:
+            if committing and _outcome_is_unknown(error.__cause__):
+                raise StoreUnavailable(
+                    f"{self.name} was lost while it committed: whether anything was stored is unknown; "
+                    "repeat the same call: events are found again by their keys"
+                ) from error
+            raise
+
+    @asynccontextmanager
+    async def writing(self, *keys: int, patient: bool = False) -> AsyncIterator[Connection]:
+        """A transaction that holds these advisory locks, taken in this order, until it is durable."""
+        async with self.transaction(patient=patient) as connection:
+            begin = "SELECT begin_writing(%s, %s, %s::bigint[])"
+            await connection.execute(begin, [self.schema_version, self.key("store"), list(keys)])
+            yield connection
+
+    async def lock(self, connection: Connection, kind: str, name: str) -> None:
+        """Another advisory lock, later in a transaction."""
+        await connection.execute("SELECT pg_advisory_xact_lock(%s)", [self.key(kind, name)])
+
+    def key(self, kind: str, name: str = "") -> int:
+        """The 64-bit advisory lock of something in this schema."""
+        digest = hashlib.blake2b(f"{self.schema}|{kind}|{name}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big", signed=True)
+
+    @property
+    def channel(self) -> str:
+        return f"podium_{self.schema}"
+
+    async def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            await self._idle.pop().close()
+
+    def told(self, error: psycopg.Error) -> Exception:
+        """A failure of the database in our words; a defect of ours stays what it is."""
+        if error.sqlstate == _NEWER_SCHEMA:
+            try:
+                check_version(int(str(error).split()[1]), self.schema_version, self.name)
+            except StoreVersion as version:
+                return version
+        if isinstance(error, psycopg.DataError) and error.sqlstate is None:
+            return InvalidEvent(f"a text cannot be kept: {error}")
+        if (
+            isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+            or error.sqlstate == _READ_ONLY
+        ):
+            return self.unavailable(error)
+        return error
+
+    def unavailable(self, error: psycopg.Error) -> StoreUnavailable:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return StoreUnavailable(
+            f"{self.name} did not do what it was asked: {reason}; nothing was acknowledged: "
+            "check that the server runs and has room, then try again"
+        )
+
+    def _take_idle(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed and not _has_something_to_say(connection):
+                return connection
+            connection.pgconn.finish()
+        return None
+
+    async def _give_back(self, connection: Connection) -> None:
+        """Only what is known to be idle is lent again; ending a session is how the server rolls back."""
+        reusable = not connection.closed and not self._closed
+        if reusable and connection.pgconn.transaction_status in (
+            TransactionStatus.INTRANS,
+            TransactionStatus.INERROR,
+        ):
+            try:
+                async with self._deadline(connection, patient=False):
+                    await connection.execute("ROLLBACK")
+            except psycopg.Error:
+                reusable = False
+        if reusable and connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(connection)
+        else:
+            connection.pgconn.finish()
+
+    @asynccontextmanager
+    async def _deadline(self, connection: Connection, *, patient: bool) -> AsyncIterator[None]:
+        if patient:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        watchdog = loop.call_later(self._budget + _GRACE_SECONDS, _hang_up, connection)
+        try:
+            yield
+        finally:
+            watchdog.cancel()
+
+
+def _has_something_to_say(connection: Connection) -> bool:
+    """An idle server is silent: a socket that can be read holds a farewell, or nothing but its end."""
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _hang_up(connection: Connection) -> None:
+    """Shut the socket down under psycopg: whoever waits on it sees a lost connection, with or without a server."""
+    if not connection.closed:
+        with socket.socket(fileno=socket.dup(connection.pgconn.socket)) as line, suppress(OSError):
+            line.shutdown(socket.SHUT_RDWR)
+
+
+def _outcome_is_unknown(error: BaseException | None) -> bool:
+    """A server that answered with a SQLSTATE other than that of its own end has said no."""
+    if not isinstance(error, psycopg.Error):
+        return True
+    return error.sqlstate is None or error.sqlstate.startswith("57P")

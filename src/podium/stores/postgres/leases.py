@@ -1,0 +1,182 @@
+"""Who owns a run or an attempt, and which run is next. Every moment here is the server's."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from podium.errors import RunNotFound
+from podium.model.leases import Fence, Lease
+from podium.model.runs import Run
+from podium.ports.store import Claimed
+from podium.stores.postgres import limits
+from podium.stores.postgres.connections import Connection, Connections
+from podium.stores.postgres.limits import REACHED, named
+from podium.stores.postgres.rows import NOW, RUN, as_text, askable, run_of
+
+# How often a caller looks again when others were quicker each time, before it says that there is nothing.
+_MOST_TRIES: Final = 10
+
+_LOCK: Final = f"SELECT {RUN} FROM runs r WHERE run_id = %s FOR NO KEY UPDATE"
+# Only a lease that nobody holds, or that has lapsed, is taken; else no row comes back.
+_TAKE: Final = f"""
+INSERT INTO leases (run, attempt, owner, generation, expires_at)
+VALUES (%s, %s, %s, 1, clock_timestamp() + %s)
+ON CONFLICT (run, attempt) DO UPDATE
+   SET owner = excluded.owner, generation = leases.generation + 1, expires_at = excluded.expires_at
+ WHERE leases.owner = '' OR leases.expires_at <= clock_timestamp()
+RETURNING generation, {as_text("expires_at")}
+"""
+# A lease that has lapsed holds no slot any longer: renewing it needs room, like claiming it.
+_RENEW: Final = f"""
+UPDATE leases SET expires_at = clock_timestamp() + %(ttl)s
+ WHERE run = (SELECT number FROM runs WHERE run_id = %(run_id)s) AND attempt = %(attempt)s
+   AND owner <> '' AND generation = %(generation)s
+   AND (%(has_room)s OR expires_at > clock_timestamp())
+RETURNING {as_text("expires_at")}
+"""
+_RELEASE: Final = """
+UPDATE leases SET owner = '', expires_at = '-infinity'
+ WHERE run = (SELECT number FROM runs WHERE run_id = %s) AND attempt = %s AND generation = %s
+"""
+
+_NOT_LIVE: Final = """NOT EXISTS (SELECT FROM leases l WHERE l.run = r.number AND l.attempt = ''
+                      AND l.owner <> '' AND l.expires_at > clock_timestamp())"""
+_HAS_ROOM: Final = f"""NOT EXISTS (SELECT FROM reached f
+                      WHERE f.tenant_id = r.tenant_id AND f.name = {named("f.scope", "r")})"""
+_QUEUED: Final = f"""(r.status = 'APPROVED' OR (r.status = 'PENDING' AND NOT r.needs_approval))
+                 AND (r.start_at IS NULL OR r.start_at <= {NOW}) AND {_NOT_LIVE} AND {_HAS_ROOM}"""
+_LAPSED: Final = f"r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} AND {_HAS_ROOM}"
+
+# Tenants with fewer live runs first, then the one served longest ago, then priority, then age.
+_TENANTS_IN_TURN: Final = f"""
+WITH {REACHED}
+SELECT t.tenant_id
+  FROM tenants t
+ CROSS JOIN LATERAL (SELECT r.priority, r.number FROM runs r WHERE r.tenant_id = t.tenant_id AND {_QUEUED}
+                      ORDER BY r.priority DESC, r.number LIMIT 1) first
+ ORDER BY (SELECT count(*) FROM live WHERE live.tenant_id = t.tenant_id), t.served, first.priority DESC, first.number
+"""
+_TENANTS_WITH_LAPSED: Final = f"""
+WITH {REACHED}
+SELECT r.tenant_id FROM runs r WHERE {_LAPSED} GROUP BY r.tenant_id ORDER BY min(r.number)
+"""
+_NEXT_QUEUED: Final = f"""
+WITH {REACHED}
+SELECT {RUN} FROM runs r WHERE r.tenant_id = %s AND {_QUEUED}
+ ORDER BY r.priority DESC, r.number LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+_NEXT_LAPSED: Final = f"""
+WITH {REACHED}
+SELECT {RUN} FROM runs r WHERE r.tenant_id = %s AND {_LAPSED}
+ ORDER BY r.number LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
+"""
+
+
+async def claim(
+    connections: Connections, run_id: str, *, owner: str, ttl: timedelta, attempt: str
+) -> Lease | None:
+    askable(run_id)
+    async with connections.writing() as connection:
+        number, run = await _locked(connection, run_id)
+        # The lease of an attempt takes no slot.
+        if not attempt and await _is_full(connections, connection, run):
+            return None
+        return await _take(connection, number, run, owner, ttl, attempt)
+
+
+async def _locked(connection: Connection, run_id: str) -> tuple[int, Run]:
+    found = await connection.execute(_LOCK, [run_id], binary=True)
+    row = await found.fetchone()
+    if row is None:
+        raise RunNotFound(run_id)
+    return run_of(row)
+
+
+async def _is_full(connections: Connections, connection: Connection, run: Run) -> bool:
+    """Under the lock of the tenant, which this takes, the answer stays true until the transaction has ended."""
+    await connections.lock(connection, "tenant", run.identity.tenant_id)
+    return await limits.reached(connection, run.identity, run.concurrency_key) is not None
+
+
+async def _take(
+    connection: Connection, number: int, run: Run, owner: str, ttl: timedelta, attempt: str
+) -> Lease | None:
+    taken = await (await connection.execute(_TAKE, [number, attempt, owner, ttl])).fetchone()
+    if taken is None:
+        return None
+    generation, expires_at = taken
+    run_id = run.identity.run_id
+    return Lease(run_id=run_id, owner=owner, fence=Fence(generation, attempt), expires_at=expires_at)
+
+
+async def renew(connections: Connections, lease: Lease, *, ttl: timedelta) -> Lease | None:
+    is_of_run = not lease.fence.attempt
+    asked: dict[str, Any] = {
+        "run_id": lease.run_id,
+        "attempt": lease.fence.attempt,
+        "generation": lease.fence.generation,
+        "ttl": ttl,
+        "has_room": not is_of_run,
+    }
+    async with connections.writing() as connection:
+        row = await (await connection.execute(_RENEW, asked)).fetchone()
+    if row is None and is_of_run:
+        row = await _renew_lapsed(connections, asked)
+    return replace(lease, expires_at=row[0]) if row is not None else None
+
+
+async def _renew_lapsed(connections: Connections, asked: dict[str, Any]) -> tuple[Any, ...] | None:
+    async with connections.writing() as connection:
+        try:
+            _, run = await _locked(connection, asked["run_id"])
+        except RunNotFound:
+            return None
+        if await _is_full(connections, connection, run):
+            return None
+        return await (await connection.execute(_RENEW, {**asked, "has_room": True})).fetchone()
+
+
+async def release(connections: Connections, lease: Lease) -> None:
+    askable(lease.run_id)
+    async with connections.writing() as connection:
+        await _locked(connection, lease.run_id)
+        await connection.execute(_RELEASE, [lease.run_id, lease.fence.attempt, lease.fence.generation])
+
+
+async def claim_next(connections: Connections, *, owner: str, ttl: timedelta) -> Claimed | None:
+    return await _claim_any(connections, _TENANTS_IN_TURN, _NEXT_QUEUED, owner, ttl, is_a_turn=True)
+
+
+async def claim_lapsed(connections: Connections, *, owner: str, ttl: timedelta) -> Claimed | None:
+    return await _claim_any(connections, _TENANTS_WITH_LAPSED, _NEXT_LAPSED, owner, ttl, is_a_turn=False)
+
+
+async def _claim_any(
+    connections: Connections, tenants: str, candidate: str, owner: str, ttl: timedelta, *, is_a_turn: bool
+) -> Claimed | None:
+    """Look without locks for tenants that have something, then take it under the lock of one of them.
+
+    Others may be quicker in between, or hold the row for a moment (it is skipped): then the next tenant has its turn,
+    and when all were tried, one looks again.
+    """
+    for _ in range(_MOST_TRIES):
+        async with connections.lend() as connection:
+            found = await connection.execute(tenants.encode())
+            names = [name for (name,) in await found.fetchall()]
+        if not names:
+            return None
+        for tenant in names:
+            async with connections.writing(connections.key("tenant", tenant)) as connection:
+                row = await (await connection.execute(candidate.encode(), [tenant], binary=True)).fetchone()
+                if row is None:
+                    continue
+                number, run = run_of(row)
+                lease = await _take(connection, number, run, owner, ttl, "")
+                if lease is None:
+                    continue
+                if is_a_turn:
+                    turn = "UPDATE tenants SET served = nextval('turns') WHERE tenant_id = %s"
+                    await connection.execute(turn, [tenant])
+            return Claimed(run, lease)
+    return None

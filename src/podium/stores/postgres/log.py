@@ -1,0 +1,283 @@
+"""Runs and their events: creating, appending, reading."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from psycopg import Rollback
+
+from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
+from podium.model.events import EventRecord, EventWrite
+from podium.model.leases import Fence, WakeUp
+from podium.model.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
+from podium.model.times import Timestamp
+from podium.model.transitions import TERMINAL
+from podium.ports.store import AppendedEvent, CreatedRun
+from podium.stores import rules
+from podium.stores.postgres import limits, outbox
+from podium.stores.postgres.connections import Connection, Connections
+from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, RUN, askable, identity_of, records_of, run_of
+
+# What an append has to know, under the locks of the run.
+_OPEN: Final = f"""
+SELECT {RUN}, o.moment, o.generation, o.has_buses, o.repeated
+  FROM open_run(%s, %s, %s, %s, %s, %b::bytea[]) o, LATERAL (SELECT (o.run).*) r
+"""
+_KNOWN: Final = f"SELECT {EVENT} FROM events e WHERE e.run = %s AND e.run_seq = ANY(%s::bigint[])"
+# The events, where the run stands then, and word to whoever watches: one statement, one round trip.
+_STORE: Final = """
+WITH stored AS (
+    INSERT INTO events (run, run_seq, persisted_at, event_id, event_type, step_id, logical_attempt_id,
+                        engine_attempt_id, idempotency_key, emitted_at, payload)
+    SELECT %s::bigint, %s::bigint + place, %s::text, event_id::uuid, event_type, step_id, logical,
+           engine, key, emitted, payload
+      FROM unnest(%b::text[], %b::text[], %b::text[], %b::int[], %b::int[], %b::bytea[], %b::text[], %b::bytea[])
+           WITH ORDINALITY AS w (event_id, event_type, step_id, logical, engine, key, emitted, payload, place)
+),
+moved AS (
+    UPDATE runs SET status = %s, head = %s, updated_at = %s WHERE number = %s
+)
+SELECT pg_notify(%s, %s)
+"""
+_NEW_NUMBER: Final = f"SELECT nextval('run_numbers'), {NOW}, EXISTS (SELECT FROM buses)"
+_READ: Final = f"""
+SELECT {EVENT} FROM events e
+ WHERE e.run = (SELECT number FROM runs WHERE run_id = %s) AND e.run_seq > %s ORDER BY e.run_seq LIMIT %s
+"""
+_ADMIT: Final = """
+INSERT INTO admissions (tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id, run)
+VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING run
+"""
+_ADMITTED: Final = f"""
+SELECT {RUN} FROM admissions a LEFT JOIN runs r ON r.number = a.run
+ WHERE (a.tenant_id, a.project_id, a.environment_id, a.plan_id, a.plan_version, a.run_request_id)
+     = (%s, %s, %s, %s, %s, %s)
+"""
+_CREATE: Final = """
+INSERT INTO runs (number, run_id, tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id,
+                  status, head, priority, concurrency_key, plan_sha256, inputs_sha256, created_at, updated_at, start_at,
+                  needs_approval, metadata)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)
+ON CONFLICT (run_id) DO NOTHING RETURNING number
+"""
+
+
+class _Opened(NamedTuple):
+    """A run under its lock, and what an append to it has to know."""
+
+    number: int
+    row: Run
+    now: Timestamp
+    generation: int | None
+    has_buses: bool
+    # The runSeq of events whose keys were asked for.
+    repeated: list[int]
+
+
+async def append(
+    connections: Connections,
+    run_id: str,
+    writes: Sequence[EventWrite],
+    *,
+    fence: Fence | None,
+    after: int | None,
+    set_wake_ups: Sequence[WakeUp],
+    drop_wake_ups: Sequence[str],
+) -> tuple[AppendedEvent, ...]:
+    rules.check_writes(writes)
+    askable(run_id)
+    known: dict[str, EventRecord] = {}
+    stored: Sequence[EventRecord] = ()
+    async with connections.transaction() as connection:
+        keys = [bytes.fromhex(write.idempotency_key) for write in writes]
+        run = await _open_run(connections, connection, run_id, fence, keys)
+        if run.repeated:
+            found = await connection.execute(_KNOWN, [run.number, run.repeated], binary=True)
+            records = records_of(run.row.identity, await found.fetchall())
+            known = {record.idempotency_key: record for record in records}
+        fresh = rules.new_writes(writes, known)
+        if not fresh:
+            raise Rollback
+        rules.check_fence(run_id, fresh, fence, run.generation if fence is not None else None)
+        if after is not None and after != run.row.head:
+            missed = await connection.execute(_READ, [run_id, after, None], binary=True)
+            raise LogMoved(run_id, records_of(run.row.identity, await missed.fetchall()))
+        stored, status = await _store(connections, connection, run, fresh)
+        if status not in TERMINAL and set_wake_ups:
+            await _set_wake_ups(connection, run.number, set_wake_ups)
+        if drop_wake_ups:
+            drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
+            await connection.execute(drop, [run.number, list(drop_wake_ups)])
+    return rules.outcome(writes, known, stored)
+
+
+async def _open_run(
+    connections: Connections, connection: Connection, run_id: str, fence: Fence | None, keys: list[bytes]
+) -> _Opened:
+    locks = [connections.schema_version, connections.key("store"), connections.key("run", run_id)]
+    asked = [*locks, run_id, fence.attempt if fence is not None else "", keys]
+    found = await (await connection.execute(_OPEN, asked, binary=True)).fetchone()
+    if found is None or found[0] is None:
+        raise RunNotFound(run_id)
+    *columns, now, generation, has_buses, repeated = found
+    number, row = run_of(tuple(columns))
+    return _Opened(number, row, now, generation, has_buses, repeated)
+
+
+async def _store(
+    connections: Connections, connection: Connection, run: _Opened, fresh: Sequence[EventWrite]
+) -> tuple[list[EventRecord], str]:
+    """The events, and all that follows from them."""
+    stored = rules.records_of(run.row.identity, fresh, run.row.head, run.now)
+    row = rules.row_after(run.row, fresh, len(stored), run.now)
+    events = [run.number, run.row.head, run.now, *_columns_of(fresh)]
+    moved = [row.status, row.head, row.updated_at, run.number]
+    await connection.execute(_STORE, [*events, *moved, connections.channel, row.identity.run_id])
+    if run.has_buses:
+        await outbox.add(connection, run.number, run.row.head + 1, row.head)
+    if row.status in TERMINAL:
+        await connection.execute("DELETE FROM wake_ups WHERE run = %s", [run.number])
+        release = "UPDATE leases SET owner = '', expires_at = '-infinity' WHERE run = %s"
+        await connection.execute(release, [run.number])
+    return stored, row.status
+
+
+def _columns_of(fresh: Sequence[EventWrite]) -> list[list[Any]]:
+    return [
+        [write.event_id for write in fresh],
+        [write.event_type for write in fresh],
+        [write.step_id for write in fresh],
+        [write.logical_attempt_id for write in fresh],
+        [write.engine_attempt_id for write in fresh],
+        [bytes.fromhex(write.idempotency_key) for write in fresh],
+        [write.emitted_at for write in fresh],
+        [write.payload for write in fresh],
+    ]
+
+
+async def _set_wake_ups(connection: Connection, number: int, wake_ups: Sequence[WakeUp]) -> None:
+    due = {wake_up.key: wake_up.due for wake_up in wake_ups}
+    await connection.execute(
+        "INSERT INTO wake_ups (run, key, due) SELECT %s, * FROM unnest(%s::text[], %s::text[]) "
+        "ON CONFLICT (run, key) DO UPDATE SET due = excluded.due",
+        [number, list(due), list(due.values())],
+    )
+
+
+async def create_run(connections: Connections, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+    check_new_run(new)
+    rules.check_writes(writes)
+    run = new.identity
+    admission = [
+        run.tenant_id,
+        run.project_id,
+        run.environment_id,
+        run.plan_id,
+        run.plan_version,
+        request_id_of(new),
+    ]
+    async with connections.writing(connections.key("run", run.run_id)) as connection:
+        number, now, has_buses = await _first(connection, _NEW_NUMBER)
+        # Two requests at once: the second waits here until the first is stored, and then finds it.
+        mine = await connection.execute(_ADMIT, [*admission, number])
+        if await mine.fetchone() is None:
+            admitted = await connection.execute(_ADMITTED, admission, binary=True)
+            return await _created_before(connection, new, await admitted.fetchone())
+        row = rules.first_row(new, now)
+        columns = _columns(row, needs_approval=new.needs_approval)
+        created = await connection.execute(_CREATE, [number, *columns])
+        if await created.fetchone() is None:
+            raise RunRequestConflict(f"run {run.run_id!r} exists or existed; use another run id")
+        if new.backpressure is Backpressure.REJECT:
+            await connections.lock(connection, "tenant", run.tenant_id)
+            if full := await limits.reached(connection, run, new.concurrency_key):
+                raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
+        tenant = "INSERT INTO tenants (tenant_id) VALUES (%s) ON CONFLICT DO NOTHING"
+        await connection.execute(tenant, [run.tenant_id])
+        opened = _Opened(number, row, now, None, has_buses, [])
+        fresh = rules.new_writes(writes, {})
+        stored, _ = await _store(connections, connection, opened, fresh)
+        row = rules.row_after(row, fresh, len(stored), now)
+    return CreatedRun(row, rules.outcome(writes, {}, stored), duplicate=False)
+
+
+async def _created_before(connection: Connection, new: NewRun, earlier: tuple[Any, ...] | None) -> CreatedRun:
+    if earlier is None or earlier[0] is None:  # its run was removed; the admission is what is left
+        raise RunRequestConflict(f"run {new.identity.run_id!r} exists or existed; use another run id")
+    _, row = run_of(earlier)
+    rules.check_same_request(new, row.plan_sha256, row.inputs_sha256)
+    log = await connection.execute(_READ, [row.identity.run_id, 0, None], binary=True)
+    known = records_of(row.identity, await log.fetchall())
+    events = tuple(AppendedEvent(record, duplicate=True, differs=False) for record in known)
+    return CreatedRun(row, events, duplicate=True)
+
+
+def _columns(row: Run, *, needs_approval: bool) -> list[object]:
+    run = row.identity
+    return [
+        *(run.run_id, run.tenant_id, run.project_id, run.environment_id, run.plan_id, run.plan_version),
+        *(row.run_request_id, row.status, row.head, row.priority, row.concurrency_key),
+        *(row.plan_sha256, row.inputs_sha256, row.created_at, row.updated_at, row.start_at),
+        *(needs_approval, row.metadata),
+    ]
+
+
+async def read(connections: Connections, run_id: str, *, after: int, limit: int) -> list[EventRecord]:
+    askable(run_id)
+    async with connections.lend() as connection:
+        events = await connection.execute(_READ, [run_id, after, limit], binary=True)
+        # Read second: a run that is there now was there when its events were read.
+        run = await connection.execute(f"SELECT {IDENTITY} FROM runs r WHERE run_id = %s", [run_id])
+        rows = await events.fetchall()
+        found = await run.fetchone()
+    if found is None:
+        raise RunNotFound(run_id)
+    return records_of(identity_of(found), rows)
+
+
+async def get_run(connections: Connections, run_id: str) -> Run:
+    askable(run_id)
+    async with connections.lend() as connection:
+        found = await connection.execute(f"SELECT {RUN} FROM runs r WHERE run_id = %s", [run_id], binary=True)
+        row = await found.fetchone()
+    if row is None:
+        raise RunNotFound(run_id)
+    return run_of(row)[1]
+
+
+async def set_engine(connections: Connections, run_id: str, engine: EngineRunRef, fence: Fence) -> None:
+    askable(run_id)
+    async with connections.transaction() as connection:
+        run = await _open_run(connections, connection, run_id, fence, [])
+        rules.check_fence(run_id, (), fence, run.generation)
+        await connection.execute(
+            "UPDATE runs SET provider = %s, workflow_id = %s, provider_run_id = %s WHERE number = %s",
+            [engine.provider, engine.workflow_id, engine.provider_run_id, run.number],
+        )
+
+
+async def run_of_engine(connections: Connections, engine: EngineRunRef) -> Run | None:
+    async with connections.lend() as connection:
+        found = await connection.execute(
+            f"SELECT {RUN} FROM runs r WHERE (provider, workflow_id, provider_run_id) = (%s, %s, %s) "
+            "AND provider IS NOT NULL ORDER BY number LIMIT 1",
+            [engine.provider, engine.workflow_id, engine.provider_run_id],
+            binary=True,
+        )
+        row = await found.fetchone()
+    return run_of(row)[1] if row is not None else None
+
+
+async def due(connections: Connections, before: Timestamp, limit: int) -> list[WakeUp]:
+    async with connections.lend() as connection:
+        found = await connection.execute(
+            "SELECT r.run_id, w.key, w.due FROM wake_ups w JOIN runs r ON r.number = w.run "
+            "WHERE w.due <= %s ORDER BY w.due, w.key, r.run_id LIMIT %s",
+            [before, limit],
+        )
+        return [WakeUp(run_id=run_id, key=key, due=due) for run_id, key, due in await found.fetchall()]
+
+
+async def _first(connection: Connection, query: str) -> tuple[Any, ...]:
+    row = await (await connection.execute(query.encode())).fetchone()
+    assert row is not None
+    return row

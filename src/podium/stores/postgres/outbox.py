@@ -1,0 +1,241 @@
+"""Events on their way to the buses. A claim takes a line, the undelivered events of one run, and not single events."""
+
+from datetime import timedelta
+from typing import Final
+
+from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.stores.postgres.connections import Connection, Connections
+from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, as_text, identity_of, records_of
+
+# The line first: its row is the lock under which rows are added and removed.
+_ADD_LINES: Final = """
+INSERT INTO outbox_lines (bus, run, first_seq) SELECT bus, %s, %s::bigint FROM buses ORDER BY bus
+ON CONFLICT (run, bus) DO UPDATE SET first_seq = least(outbox_lines.first_seq, excluded.first_seq)
+"""
+_ADD_ROWS: Final = (
+    "INSERT INTO outbox (run, bus, run_seq) SELECT %s, bus, generate_series(%s::bigint, %s) FROM buses"
+)
+_CLAIM: Final = """
+UPDATE outbox_lines line
+   SET generation = generation + 1, owner = %(owner)s, held_until = clock_timestamp() + %(ttl)s
+  FROM (SELECT run, bus FROM outbox_lines
+         WHERE bus = %(bus)s AND first_seq IS NOT NULL
+           AND held_until <= clock_timestamp() AND not_before <= clock_timestamp()
+         ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) chosen
+ WHERE (line.run, line.bus) = (chosen.run, chosen.bus)
+RETURNING line.run, line.generation, line.failures
+"""
+_WAITING: Final = f"""
+SELECT {EVENT} FROM outbox o JOIN events e ON (e.run, e.run_seq) = (o.run, o.run_seq)
+ WHERE (o.run, o.bus) = (%s, %s) ORDER BY o.run_seq LIMIT %s
+"""
+_HELD: Final = """
+SELECT run, first_seq, failures FROM outbox_lines
+ WHERE (run, bus) = ((SELECT number FROM runs WHERE run_id = %s), %s) AND generation = %s FOR UPDATE
+"""
+_KEPT_RUN: Final = "SELECT number FROM runs WHERE run_id = %s FOR KEY SHARE"
+# After rows were taken out or put back, under the lock of the line.
+_SET_FIRST: Final = """
+UPDATE outbox_lines SET first_seq = (SELECT min(run_seq) FROM outbox WHERE (run, bus) = (%(run)s, %(bus)s))
+ WHERE (run, bus) = (%(run)s, %(bus)s)
+"""
+
+
+async def add(connection: Connection, run: int, first: int, last: int) -> None:
+    """New events are for every bus, in the transaction that stores them; a run without any has a line already."""
+    await connection.execute(_ADD_LINES, [run, first if first <= last else None])
+    await connection.execute(_ADD_ROWS, [run, first, last])
+
+
+async def add_bus(connections: Connections, bus: str, *, from_start: bool) -> None:
+    async with connections.transaction(patient=True) as connection:
+        await _exclude_writers(connections, connection)
+        added = await connection.execute(
+            "INSERT INTO buses (bus) VALUES (%s) ON CONFLICT DO NOTHING RETURNING bus", [bus]
+        )
+        if await added.fetchone() is None or not from_start:
+            return
+        await connection.execute(
+            "INSERT INTO outbox_lines (bus, run, first_seq) "
+            "SELECT %s, number, CASE WHEN head > 0 THEN 1 END FROM runs ORDER BY number",
+            [bus],
+        )
+        await connection.execute(
+            "INSERT INTO outbox (run, bus, run_seq) SELECT run, %s, run_seq FROM events", [bus]
+        )
+
+
+async def remove_bus(connections: Connections, bus: str) -> None:
+    async with connections.transaction(patient=True) as connection:
+        await _exclude_writers(connections, connection)
+        for table in ("outbox", "outbox_lines", "dead_letters", "buses"):
+            await connection.execute(f"DELETE FROM {table} WHERE bus = %s".encode(), [bus])
+
+
+async def _exclude_writers(connections: Connections, connection: Connection) -> None:
+    """No append may be under way that has seen other buses than those which the log is searched for."""
+    await connection.execute("SELECT pg_advisory_xact_lock(%s)", [connections.key("store")])
+    begin = "SELECT begin_writing(%s, %s, '{}')"
+    await connection.execute(begin, [connections.schema_version, connections.key("store")])
+
+
+async def claim_line(
+    connections: Connections, bus: str, *, owner: str, ttl: timedelta, limit: int
+) -> OutboxClaim | None:
+    async with connections.writing() as connection:
+        claimed = await connection.execute(_CLAIM, {"bus": bus, "owner": owner, "ttl": ttl})
+        line = await claimed.fetchone()
+        if line is None:
+            return None
+        run, generation, failures = line
+        named = await connection.execute(f"SELECT {IDENTITY} FROM runs r WHERE number = %s", [run])
+        waiting = await connection.execute(_WAITING, [run, bus, limit], binary=True)
+        identity = await named.fetchone()
+        assert identity is not None
+        records = records_of(identity_of(identity), await waiting.fetchall())
+    return OutboxClaim(
+        bus=bus, run_id=identity[0], generation=generation, failures=failures, records=tuple(records)
+    )
+
+
+async def delivered(connections: Connections, claim: OutboxClaim, through_seq: int) -> bool:
+    async with connections.writing() as connection:
+        held = await connection.execute(_HELD, [claim.run_id, claim.bus, claim.generation])
+        line = await held.fetchone()
+        if line is None:
+            return False
+        where = {"run": line[0], "bus": claim.bus, "seq": through_seq}
+        await connection.execute(
+            "DELETE FROM outbox WHERE (run, bus) = (%(run)s, %(bus)s) AND run_seq <= %(seq)s", where
+        )
+        await connection.execute(_SET_FIRST, where)
+        await connection.execute(
+            "UPDATE outbox_lines SET held_until = '-infinity', failures = 0, error = '' "
+            "WHERE (run, bus) = (%(run)s, %(bus)s)",
+            where,
+        )
+    return True
+
+
+async def failed(
+    connections: Connections, claim: OutboxClaim, error: str, retry_in: timedelta | None
+) -> bool:
+    # The words of a broker may hold anything; PostgreSQL keeps no NUL and no half characters.
+    error = error.replace("\0", "\ufffd").encode(errors="replace").decode()
+    async with connections.writing() as connection:
+        held = await connection.execute(_HELD, [claim.run_id, claim.bus, claim.generation])
+        line = await held.fetchone()
+        if line is None or line[1] is None:
+            return False
+        run, first_seq, failures = line
+        where = {"run": run, "bus": claim.bus, "seq": first_seq, "error": error, "failures": failures + 1}
+        if retry_in is not None:
+            await connection.execute(
+                "UPDATE outbox_lines SET held_until = '-infinity', failures = %(failures)s, error = %(error)s, "
+                "not_before = clock_timestamp() + %(retry_in)s WHERE (run, bus) = (%(run)s, %(bus)s)",
+                {**where, "retry_in": retry_in},
+            )
+        else:
+            await _bury(connection, where)
+    return True
+
+
+async def _bury(connection: Connection, where: dict[str, object]) -> None:
+    await connection.execute(
+        "INSERT INTO dead_letters (bus, run, run_seq, event_type, failures, error, died_at) "
+        f"SELECT %(bus)s, run, run_seq, event_type, %(failures)s, %(error)s, {NOW} FROM events "
+        "WHERE (run, run_seq) = (%(run)s, %(seq)s)",
+        where,
+    )
+    await connection.execute(
+        "DELETE FROM outbox WHERE (run, bus, run_seq) = (%(run)s, %(bus)s, %(seq)s)", where
+    )
+    await connection.execute(_SET_FIRST, where)
+    await connection.execute(
+        "UPDATE outbox_lines SET held_until = '-infinity', failures = 0, error = '' "
+        "WHERE (run, bus) = (%(run)s, %(bus)s)",
+        where,
+    )
+
+
+async def lines(connections: Connections, bus: str | None) -> list[OutboxLine]:
+    next_at = f"CASE WHEN l.not_before > clock_timestamp() THEN {as_text('l.not_before')} END"
+    async with connections.lend() as connection:
+        found = await connection.execute(
+            f"SELECT l.bus, r.run_id, count(*), min(o.run_seq), l.failures, {next_at}, l.error "
+            "FROM outbox_lines l JOIN runs r ON r.number = l.run JOIN outbox o ON (o.run, o.bus) = (l.run, l.bus) "
+            "WHERE l.first_seq IS NOT NULL AND (%(bus)s::text IS NULL OR l.bus = %(bus)s) "
+            "GROUP BY l.run, l.bus, r.run_id ORDER BY l.bus, r.run_id",
+            {"bus": bus},
+        )
+        rows = await found.fetchall()
+    return [
+        OutboxLine(
+            bus=name,
+            run_id=run_id,
+            waiting=waiting,
+            first_seq=first,
+            failures=failures,
+            next_at=at,
+            error=error,
+        )
+        for name, run_id, waiting, first, failures, at, error in rows
+    ]
+
+
+async def dead_letters(connections: Connections, bus: str | None) -> list[DeadLetter]:
+    async with connections.lend() as connection:
+        found = await connection.execute(
+            "SELECT d.bus, r.run_id, d.run_seq, d.event_type, d.failures, d.error, d.died_at "
+            "FROM dead_letters d JOIN runs r ON r.number = d.run "
+            "WHERE %(bus)s::text IS NULL OR d.bus = %(bus)s ORDER BY d.bus, r.run_id, d.run_seq",
+            {"bus": bus},
+        )
+        rows = await found.fetchall()
+    return [
+        DeadLetter(
+            bus=name,
+            run_id=run_id,
+            run_seq=seq,
+            event_type=kind,
+            failures=failures,
+            error=error,
+            died_at=died_at,
+        )
+        for name, run_id, seq, kind, failures, error, died_at in rows
+    ]
+
+
+async def retry_dead(connections: Connections, bus: str, run_id: str, run_seq: int) -> bool:
+    async with connections.writing() as connection:
+        run = await _exhume(connection, bus, run_id, run_seq)
+        if run is None:
+            return False
+        where = {"run": run, "bus": bus, "seq": run_seq}
+        await connection.execute(
+            "INSERT INTO outbox_lines (bus, run, first_seq) VALUES (%(bus)s, %(run)s, %(seq)s) "
+            "ON CONFLICT (run, bus) DO UPDATE SET first_seq = least(outbox_lines.first_seq, excluded.first_seq)",
+            where,
+        )
+        await connection.execute(
+            "INSERT INTO outbox (run, bus, run_seq) VALUES (%(run)s, %(bus)s, %(seq)s)", where
+        )
+    return True
+
+
+async def drop_dead(connections: Connections, bus: str, run_id: str, run_seq: int) -> bool:
+    async with connections.writing() as connection:
+        return await _exhume(connection, bus, run_id, run_seq) is not None
+
+
+async def _exhume(connection: Connection, bus: str, run_id: str, run_seq: int) -> int | None:
+    # Nobody prunes the run meanwhile: what comes back into its line must not outlive it.
+    found = await (await connection.execute(_KEPT_RUN, [run_id])).fetchone()
+    if found is None:
+        return None
+    dropped = await connection.execute(
+        "DELETE FROM dead_letters WHERE (bus, run, run_seq) = (%s, %s, %s) RETURNING run",
+        [bus, found[0], run_seq],
+    )
+    row = await dropped.fetchone()
+    return row[0] if row is not None else None

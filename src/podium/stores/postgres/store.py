@@ -1,0 +1,273 @@
+"""The store in PostgreSQL, as the port asks for it; each part is a module beside this one."""
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from podium.errors import InvalidId, RunNotFound, StoreUnavailable
+from podium.model.events import EventRecord, EventWrite
+from podium.model.ids import RunId
+from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
+from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.model.times import Timestamp
+from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
+from podium.stores.postgres import leases, limits, log, migrations, outbox, snapshots, upkeep
+from podium.stores.postgres.connections import Connections
+from podium.stores.postgres.listening import Listener
+from podium.stores.postgres.rows import RUN, askable, run_of
+
+_SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+
+
+class PostgresStore:
+    """Opened by `await PostgresStore.open(conninfo)`; belongs to the event loop it was opened on."""
+
+    def __init__(self, connections: Connections, listener: Listener) -> None:
+        self._connections = connections
+        self._listener = listener
+
+    @classmethod
+    async def open(
+        cls,
+        conninfo: str,
+        *,
+        schema: str = "podium",
+        connections: int = 8,
+        budget: timedelta = timedelta(seconds=3),
+        look_again_every: timedelta = timedelta(seconds=2),
+    ) -> "PostgresStore":
+        """Connect, and bring the schema up to date.
+
+        `connections` is the most at once, besides one that listens. `budget` is how long an operation may take
+        before it is `StoreUnavailable`. `look_again_every` is how often a watcher looks for itself, should a
+        notification be lost.
+        """
+        if not _SCHEMA.fullmatch(schema):
+            raise InvalidId(f"schema {schema!a} is no name: use at most 40 small letters, digits and _")
+        shared = Connections(
+            conninfo,
+            schema=schema,
+            most=connections,
+            budget=budget.total_seconds(),
+            schema_version=migrations.KNOWN[-1].number,
+        )
+        await migrations.migrate(shared)
+        return cls(shared, Listener(shared, look_again_every=look_again_every.total_seconds()))
+
+    @property
+    def runs(self) -> "PostgresTenantRuns":
+        return PostgresTenantRuns(self, self._connections)
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+        return await log.create_run(self._connections, new, writes)
+
+    async def append(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence | None = None,
+        after: int | None = None,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> tuple[AppendedEvent, ...]:
+        return await log.append(
+            self._connections,
+            run_id,
+            writes,
+            fence=fence,
+            after=after,
+            set_wake_ups=set_wake_ups,
+            drop_wake_ups=drop_wake_ups,
+        )
+
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
+        return await log.read(self._connections, run_id, after=after, limit=limit)
+
+    async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
+        """Goes on by itself when the server was away: what was appended is still there."""
+        async with self._listener.watching(run_id) as news:
+            while True:
+                news.clear()  # before reading, so that what comes meanwhile is not missed
+                try:
+                    records = await self.read(run_id, after=after)
+                except StoreUnavailable:
+                    await self._listener.wait(news)
+                    continue
+                if records:
+                    after = records[-1].run_seq
+                    yield records
+                else:
+                    await self._listener.wait(news)
+
+    async def get_run(self, run_id: RunId) -> Run:
+        return await log.get_run(self._connections, run_id)
+
+    async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        await log.set_engine(self._connections, run_id, engine, fence)
+
+    async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
+        return await log.run_of_engine(self._connections, engine)
+
+    # --- leases and the queue ---------------------------------------------------------------------
+
+    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+        return await leases.claim(self._connections, run_id, owner=owner, ttl=ttl, attempt=attempt)
+
+    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
+        return await leases.renew(self._connections, lease, ttl=ttl)
+
+    async def release(self, lease: Lease) -> None:
+        await leases.release(self._connections, lease)
+
+    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        return await leases.claim_next(self._connections, owner=owner, ttl=ttl)
+
+    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        return await leases.claim_lapsed(self._connections, owner=owner, ttl=ttl)
+
+    async def set_limit(self, limit: Limit) -> None:
+        await limits.set_limit(self._connections, limit)
+
+    async def limits(self, tenant_id: str) -> list[Limit]:
+        return await limits.limits(self._connections, tenant_id)
+
+    # --- wake-ups and snapshots -------------------------------------------------------------------
+
+    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
+        return await log.due(self._connections, before, limit)
+
+    async def save_snapshot(
+        self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
+    ) -> None:
+        await snapshots.save(self._connections, run_id, summary, changed_steps)
+
+    async def load_summary(self, run_id: RunId) -> RunSummary | None:
+        return await snapshots.load_summary(self._connections, run_id)
+
+    async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
+        return await snapshots.load_steps(self._connections, run_id, after=after, limit=limit)
+
+    async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
+        return await snapshots.find_steps(self._connections, run_id, step_ids)
+
+    # --- the outbox -------------------------------------------------------------------------------
+
+    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
+        await outbox.add_bus(self._connections, bus, from_start=from_start)
+
+    async def remove_bus(self, bus: str) -> None:
+        await outbox.remove_bus(self._connections, bus)
+
+    async def claim_line(
+        self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
+    ) -> OutboxClaim | None:
+        return await outbox.claim_line(self._connections, bus, owner=owner, ttl=ttl, limit=limit)
+
+    async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:
+        return await outbox.delivered(self._connections, claim, through_seq)
+
+    async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
+        return await outbox.failed(self._connections, claim, error, retry_in)
+
+    async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
+        return await outbox.lines(self._connections, bus)
+
+    async def dead_letters(self, bus: str | None = None) -> list[DeadLetter]:
+        return await outbox.dead_letters(self._connections, bus)
+
+    async def retry_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        return await outbox.retry_dead(self._connections, bus, run_id, run_seq)
+
+    async def drop_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        return await outbox.drop_dead(self._connections, bus, run_id, run_seq)
+
+    # --- maintenance ------------------------------------------------------------------------------
+
+    async def prune(self, run_id: RunId) -> None:
+        await upkeep.prune(self._connections, run_id)
+
+    async def stats(self) -> StoreStats:
+        return await upkeep.stats(self._connections)
+
+    async def problems(self) -> list[str]:
+        return await upkeep.problems(self._connections)
+
+    async def vacuum(self) -> None:
+        await upkeep.vacuum(self._connections)
+
+    async def backup(self, path: Path) -> None:
+        """Not ours to do: PostgreSQL has a tool for it that knows every version and every login."""
+        raise StoreUnavailable(
+            f"a store in PostgreSQL is copied by its own tool: "
+            f"pg_dump --format=custom --schema={self._connections.schema} --file={path} DATABASE"
+        )
+
+    async def close(self) -> None:
+        await self._listener.close()
+        await self._connections.close()
+
+
+class PostgresTenantRuns:
+    """What one may ask on behalf of a tenant; every statement here says whose."""
+
+    def __init__(self, store: PostgresStore, connections: Connections) -> None:
+        self._store = store
+        self._connections = connections
+
+    async def find(self, tenant_id: str, run_id: str) -> Run:
+        askable(run_id)
+        rows = await self._select("r.run_id = %(run_id)s", tenant_id, {"run_id": run_id})
+        if not rows:
+            raise RunNotFound(run_id)
+        return rows[0][1]
+
+    async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
+        asked = {
+            "project_id": query.project_id,
+            "environment_id": query.environment_id,
+            "plan_id": query.plan_id,
+            "statuses": sorted(query.statuses),
+            "created_before": query.created_before,
+            "last": int(query.cursor) if query.cursor is not None else None,
+            "one_more": query.limit + 1,
+        }
+        wanted = [
+            f"r.{name} = %({name})s" for name in ("project_id", "environment_id", "plan_id") if asked[name]
+        ]
+        if query.statuses:
+            wanted.append("r.status = ANY(%(statuses)s::text[])")
+        if query.created_before is not None:
+            wanted.append("r.created_at < %(created_before)s")
+        if query.cursor is not None:
+            wanted.append("r.number < %(last)s")
+        condition = " AND ".join(wanted) or "true"
+        rows = await self._select(f"{condition} ORDER BY r.number DESC LIMIT %(one_more)s", tenant_id, asked)
+        page = rows[: query.limit]
+        cursor = str(page[-1][0]) if len(rows) > len(page) else None
+        return RunPage(runs=tuple(run for _, run in page), cursor=cursor)
+
+    async def events(
+        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        run = await self.find(tenant_id, run_id)
+        return await self._store.read(run.identity.run_id, after=after, limit=limit)
+
+    async def follow(
+        self, tenant_id: str, run_id: str, *, after: int = 0
+    ) -> AsyncIterator[list[EventRecord]]:
+        run = await self.find(tenant_id, run_id)
+        async for records in self._store.watch(run.identity.run_id, after=after):
+            yield records
+
+    async def _select(self, condition: str, tenant_id: str, asked: dict[str, Any]) -> list[tuple[int, Run]]:
+        query = f"SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant_id)s AND {condition}"
+        async with self._connections.lend() as connection:
+            found = await connection.execute(query.encode(), {**asked, "tenant_id": tenant_id}, binary=True)
+            return [run_of(row) for row in await found.fetchall()]

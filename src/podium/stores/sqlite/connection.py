@@ -1,0 +1,60 @@
+"""Opening the file, and what its errors mean to somebody who has to do something about them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from podium.errors import PodiumError, StoreUnavailable, StoreVersion
+
+# For readers: short waits happen while another process opens or closes the file.
+_READERS_WAIT_MS: Final = 5000
+_CACHE_KIB: Final = 32 * 1024
+# After a burst the write-ahead log is cut back to this.
+_WAL_KEPT_BYTES: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where the file is and how to open it. All but the path are for tests."""
+
+    path: Path
+    vfs: str | None = None
+    # FULL: a commit is on the disk before it returns. Anything less loses acknowledged events with the power.
+    synchronous: str = "FULL"
+
+    def connect(self, *, busy_timeout_ms: int = _READERS_WAIT_MS) -> apsw.Connection:
+        connection = apsw.Connection(str(self.path), vfs=self.vfs)
+        try:
+            connection.set_busy_timeout(busy_timeout_ms)
+            connection.execute(f"PRAGMA synchronous = {self.synchronous}")
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            connection.execute(f"PRAGMA journal_size_limit = {_WAL_KEPT_BYTES}")
+        except apsw.Error:
+            connection.close()
+            raise
+        return connection
+
+    def told(self, error: apsw.Error) -> PodiumError:
+        """What happened and what to do next; an error that only a defect can cause is raised as it is."""
+        for kind, advice in _ADVICE:
+            if isinstance(error, kind):
+                return StoreUnavailable(f"{self.path}: {error}; {advice}")
+        if isinstance(error, apsw.NotADBError):
+            return StoreVersion(f"{self.path} is no SQLite database; choose another path with --store")
+        raise error
+
+
+_ADVICE: Final[tuple[tuple[type[apsw.Error], str], ...]] = (
+    (apsw.FullError, "the disk is full: free some space, then try again"),
+    (apsw.ReadOnlyError, "the file cannot be written: check its permissions and those of its directory"),
+    (apsw.CantOpenError, "the file cannot be opened: check that its directory exists and can be written"),
+    (apsw.BusyError, "another program keeps it locked: end that program's transaction, then try again"),
+    (apsw.LockedError, "another program keeps it locked: end that program's transaction, then try again"),
+    (apsw.CorruptError, "the file is damaged: run `podium store check`, and restore a backup"),
+    (apsw.IOError, "the disk does not answer as it should: check the system log, then try again"),
+    (apsw.InterruptError, "the store is being closed"),
+    (apsw.NoMemError, "there is not enough memory: free some, then try again"),
+)

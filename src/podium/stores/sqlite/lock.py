@@ -1,0 +1,62 @@
+"""Whose turn it is to write, among processes.
+
+SQLite lets one process write at a time, but those that wait only look again now and then: with four writers some
+wait for seconds. The kernel wakes a waiter at once, so a lock of its own, in a file beside the database, is taken
+before every write transaction.
+
+The lock has a gate. Whoever waits for the lock stands in the gate, and nobody gets past it; without it, a process
+that has just written takes the lock again before the one it woke has come to its senses.
+
+The locks belong to the open file, not to the process, so two stores in one process exclude each other too; they
+go when the process ends, however it ends.
+"""
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+# Which bytes of the file are locked: first and number. Nothing is ever written there.
+_LOCK: Final = (0, 1)
+_GATE: Final = (1, 1)
+_BOTH: Final = (0, 2)
+
+
+def _request(kind: int, bytes_locked: tuple[int, int]) -> bytes:
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, *bytes_locked, 0)
+
+
+_TAKE: Final = {place: _request(fcntl.F_WRLCK, place) for place in (_LOCK, _GATE, _BOTH)}
+_GIVE: Final = {place: _request(fcntl.F_UNLCK, place) for place in (_LOCK, _GATE)}
+
+
+class FileLock:
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def try_take(self) -> bool:
+        """Take it if it is free and nobody waits for it."""
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _TAKE[_BOTH])
+        except (BlockingIOError, PermissionError):
+            return False
+        self._give(_GATE)
+        return True
+
+    def take(self) -> None:
+        """Wait for it, however long that takes."""
+        fcntl.fcntl(self._file, fcntl.F_OFD_SETLKW, _TAKE[_GATE])
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLKW, _TAKE[_LOCK])
+        finally:
+            self._give(_GATE)
+
+    def give(self) -> None:
+        self._give(_LOCK)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+    def _give(self, place: tuple[int, int]) -> None:
+        fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _GIVE[place])

@@ -1,0 +1,193 @@
+"""The outbox in SQL: a line of undelivered events for each run and bus."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+import apsw
+
+from podium.model.ids import RunId
+from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.stores.sqlite.moments import Moment
+from podium.stores.sqlite.rows import EVENT_COLUMNS, IDENTITY, identity_of, records_of
+
+_ADD_TO_LINE: Final = (
+    "INSERT INTO lines (bus, run, waiting) VALUES (?, ?, ?) "
+    "ON CONFLICT (bus, run) DO UPDATE SET waiting = waiting + excluded.waiting RETURNING number"
+)
+_FREE_LINE: Final = (
+    "SELECT l.number, l.run, l.generation, l.failures FROM buses b CROSS JOIN lines l ON l.bus = b.number "
+    "WHERE b.bus = ? AND l.waiting > 0 AND (l.boot <> ? OR "
+    "(coalesce(l.held_until <= ?, true) AND coalesce(l.not_before <= ?, true))) ORDER BY l.number LIMIT 1"
+)
+_HOLD: Final = (
+    "UPDATE lines SET generation = generation + 1, owner = ?, boot = ?, held_until = ?, not_before = NULL "
+    "WHERE number = ?"
+)
+_HELD: Final = (
+    "SELECT l.number, l.run, l.waiting, l.failures FROM lines l JOIN buses b ON b.number = l.bus "
+    "JOIN runs r ON r.number = l.run WHERE b.bus = ? AND r.run_id = ? AND l.generation = ?"
+)
+_FIRST_OF_LINE: Final = (
+    f"SELECT {EVENT_COLUMNS} FROM outbox o JOIN events e ON e.run = ? AND e.run_seq = o.run_seq "
+    "WHERE o.line = ? ORDER BY o.run_seq LIMIT ?"
+)
+_LINES: Final = (
+    "SELECT b.bus, r.run_id, l.waiting, (SELECT min(run_seq) FROM outbox o WHERE o.line = l.number), l.failures, "
+    "CASE WHEN l.boot = ? AND l.not_before > ? THEN l.not_before END, l.error "
+    "FROM lines l JOIN buses b ON b.number = l.bus JOIN runs r ON r.number = l.run "
+    "WHERE l.waiting > 0 AND (? IS NULL OR b.bus = ?) ORDER BY b.bus, r.run_id"
+)
+_DEAD: Final = (
+    "SELECT b.bus, r.run_id, d.run_seq, d.event_type, d.failures, d.error, d.died_at FROM dead d "
+    "JOIN lines l ON l.number = d.line JOIN buses b ON b.number = l.bus JOIN runs r ON r.number = l.run "
+    "WHERE ? IS NULL OR b.bus = ? ORDER BY b.bus, r.run_id, d.run_seq"
+)
+_TAKE_DEAD: Final = (
+    "DELETE FROM dead WHERE run_seq = ? AND line = (SELECT l.number FROM lines l JOIN buses b ON b.number = l.bus "
+    "JOIN runs r ON r.number = l.run WHERE b.bus = ? AND r.run_id = ?) RETURNING line"
+)
+
+
+def add_bus(db: apsw.Connection, bus: str, *, from_start: bool) -> None:
+    db.execute("INSERT INTO buses (bus) VALUES (?) ON CONFLICT (bus) DO NOTHING", (bus,))
+    if not db.changes() or not from_start:
+        return
+    number = db.last_insert_rowid()
+    db.execute(
+        "INSERT INTO lines (bus, run, waiting) SELECT ?, number, head FROM runs ORDER BY number", (number,)
+    )
+    db.execute(
+        "INSERT INTO outbox (line, run_seq) SELECT l.number, e.run_seq FROM lines l JOIN events e ON e.run = l.run "
+        "WHERE l.bus = ?",
+        (number,),
+    )
+
+
+def remove_bus(db: apsw.Connection, bus: str) -> None:
+    lines = "(SELECT l.number FROM lines l JOIN buses b ON b.number = l.bus WHERE b.bus = ?)"
+    db.execute(f"DELETE FROM outbox WHERE line IN {lines}", (bus,))
+    db.execute(f"DELETE FROM dead WHERE line IN {lines}", (bus,))
+    db.execute("DELETE FROM lines WHERE bus = (SELECT number FROM buses WHERE bus = ?)", (bus,))
+    db.execute("DELETE FROM buses WHERE bus = ?", (bus,))
+
+
+def enqueue(db: apsw.Connection, run: int, run_seqs: list[int]) -> None:
+    """New events of a run, for every bus there is."""
+    for (bus,) in db.execute("SELECT number FROM buses ORDER BY number").fetchall():
+        _enqueue(db, bus, run, run_seqs)
+
+
+def _enqueue(db: apsw.Connection, bus: Any, run: int, run_seqs: list[int]) -> None:
+    line = db.execute(_ADD_TO_LINE, (bus, run, len(run_seqs))).get
+    db.executemany("INSERT INTO outbox (line, run_seq) VALUES (?, ?)", [(line, seq) for seq in run_seqs])
+
+
+def claim_line(
+    db: apsw.Connection, at: Moment, bus: str, owner: str, ttl: timedelta, limit: int
+) -> OutboxClaim | None:
+    row = db.execute(_FREE_LINE, (bus, at.boot, at.elapsed, at.elapsed)).fetchone()
+    if row is None:
+        return None
+    line, run, generation, failures = row
+    db.execute(_HOLD, (owner, at.boot, at.elapsed_after(ttl), line))
+    identity = identity_of(db.execute(f"SELECT {IDENTITY} FROM runs WHERE number = ?", (run,)).get)
+    records = records_of(identity, db.execute(_FIRST_OF_LINE, (run, line, limit)))
+    return OutboxClaim(
+        bus=bus,
+        run_id=identity.run_id,
+        generation=generation + 1,
+        failures=failures,
+        records=tuple(records),
+    )
+
+
+def delivered(db: apsw.Connection, claim: OutboxClaim, through_seq: int) -> bool:
+    held = _held(db, claim)
+    if held is None:
+        return False
+    line = held[0]
+    db.execute("DELETE FROM outbox WHERE line = ? AND run_seq <= ?", (line, through_seq))
+    db.execute(
+        "UPDATE lines SET waiting = waiting - ?, owner = '', held_until = NULL, failures = 0, error = '' "
+        "WHERE number = ?",
+        (db.changes(), line),
+    )
+    return True
+
+
+def failed(
+    db: apsw.Connection, at: Moment, claim: OutboxClaim, error: str, retry_in: timedelta | None
+) -> bool:
+    held = _held(db, claim)
+    if held is None or not held[2]:
+        return False
+    line, run, _, failures = held
+    if retry_in is not None:
+        db.execute(
+            "UPDATE lines SET owner = '', held_until = NULL, boot = ?, not_before = ?, failures = failures + 1, "
+            "error = ? WHERE number = ?",
+            (at.boot, at.elapsed_after(retry_in), error, line),
+        )
+        return True
+    seq = db.execute("SELECT min(run_seq) FROM outbox WHERE line = ?", (line,)).get
+    db.execute(
+        "INSERT INTO dead (line, run_seq, event_type, failures, error, died_at) "
+        "SELECT ?, run_seq, event_type, ?, ?, ? FROM events WHERE run = ? AND run_seq = ?",
+        (line, failures + 1, error, at.text, run, seq),
+    )
+    db.execute("DELETE FROM outbox WHERE line = ? AND run_seq = ?", (line, seq))
+    db.execute(
+        "UPDATE lines SET waiting = waiting - 1, owner = '', held_until = NULL, failures = 0, error = '' "
+        "WHERE number = ?",
+        (line,),
+    )
+    return True
+
+
+def _held(db: apsw.Connection, claim: OutboxClaim) -> Any | None:
+    return db.execute(_HELD, (claim.bus, claim.run_id, claim.generation)).fetchone()
+
+
+def lines(db: apsw.Connection, at: Moment, bus: str | None) -> list[OutboxLine]:
+    return [
+        OutboxLine(
+            bus=name,
+            run_id=RunId(run_id),
+            waiting=waiting,
+            first_seq=first,
+            failures=failures,
+            next_at=at.text_after(timedelta(seconds=next_at - at.elapsed)) if next_at is not None else None,
+            error=error,
+        )
+        for name, run_id, waiting, first, failures, next_at, error in db.execute(
+            _LINES, (at.boot, at.elapsed, bus, bus)
+        )
+    ]
+
+
+def dead_letters(db: apsw.Connection, bus: str | None) -> list[DeadLetter]:
+    return [
+        DeadLetter(
+            bus=name,
+            run_id=RunId(run_id),
+            run_seq=run_seq,
+            event_type=event_type,
+            failures=failures,
+            error=error,
+            died_at=died_at,
+        )
+        for name, run_id, run_seq, event_type, failures, error, died_at in db.execute(_DEAD, (bus, bus))
+    ]
+
+
+def retry_dead(db: apsw.Connection, bus: str, run_id: str, run_seq: int) -> bool:
+    row = db.execute(_TAKE_DEAD, (run_seq, bus, run_id)).fetchone()
+    if row is None:
+        return False
+    db.execute("INSERT INTO outbox (line, run_seq) VALUES (?, ?)", (row[0], run_seq))
+    db.execute("UPDATE lines SET waiting = waiting + 1 WHERE number = ?", (row[0],))
+    return True
+
+
+def drop_dead(db: apsw.Connection, bus: str, run_id: str, run_seq: int) -> bool:
+    return db.execute(_TAKE_DEAD, (run_seq, bus, run_id)).fetchone() is not None

@@ -1,0 +1,203 @@
+"""Leases, limits and the queue in SQL.
+
+A slot is a live lease of a run; limits count these leases inside the transaction that takes another, so there is no
+moment at which more runs are live than a limit allows.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from podium.model.ids import RunId
+from podium.model.leases import Fence, Lease
+from podium.ports.store import Limit
+from podium.stores import rules
+from podium.stores.sqlite.moments import Moment
+
+Scope = tuple[str, str, str]
+FindRun = Callable[[apsw.Connection, Moment], int | None]
+
+_LIVE: Final = "l.owner <> '' AND l.boot = ? AND l.expires > ?"
+_LIVE_RUNS: Final = (
+    "SELECT r.tenant_id, r.project_id, r.plan_id, r.concurrency_key "
+    f"FROM leases l CROSS JOIN runs r ON r.number = l.run WHERE l.attempt = '' AND {_LIVE}"
+)
+_NOT_LIVE: Final = (
+    f"NOT EXISTS (SELECT 1 FROM leases l WHERE l.run = r.number AND l.attempt = '' AND {_LIVE})"
+)
+# From one tenant to the next through the index, however many runs each has.
+_TENANTS_WAITING: Final = (
+    "WITH RECURSIVE waiting_tenants (tenant_id) AS ("
+    "SELECT min(tenant_id) FROM runs WHERE waiting "
+    "UNION ALL SELECT (SELECT min(tenant_id) FROM runs WHERE waiting AND tenant_id > w.tenant_id) "
+    "FROM waiting_tenants w WHERE w.tenant_id IS NOT NULL) "
+    "SELECT w.tenant_id, coalesce(t.served, 0) FROM waiting_tenants w LEFT JOIN tenants t USING (tenant_id) "
+    "WHERE w.tenant_id IS NOT NULL"
+)
+_FIRST_WAITING: Final = (
+    "SELECT -r.priority, r.number FROM runs r INDEXED BY runs_waiting "
+    f"WHERE waiting AND r.tenant_id = ? AND (r.start_at IS NULL OR r.start_at <= ?) AND {_NOT_LIVE} "
+    "AND r.project_id NOT IN (SELECT value FROM json_each(?)) AND r.plan_id NOT IN (SELECT value FROM json_each(?)) "
+    "AND (r.concurrency_key IS NULL OR r.concurrency_key NOT IN (SELECT value FROM json_each(?))) "
+    "ORDER BY r.priority DESC, r.number LIMIT 1"
+)
+_STARTED_WITHOUT_HOLDER: Final = (
+    "SELECT r.number, r.tenant_id, r.project_id, r.plan_id, r.concurrency_key FROM runs r "
+    f"WHERE r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} ORDER BY r.number"
+)
+_TAKE: Final = (
+    "INSERT INTO leases (run, attempt, owner, generation, boot, expires) VALUES (?, ?, ?, 1, ?, ?) "
+    "ON CONFLICT (run, attempt) DO UPDATE SET owner = excluded.owner, generation = generation + 1, "
+    "boot = excluded.boot, expires = excluded.expires RETURNING generation"
+)
+_RENEW: Final = (
+    "UPDATE leases SET boot = ?, expires = ? "
+    "WHERE run = (SELECT number FROM runs WHERE run_id = ?) AND attempt = ? AND owner <> '' AND generation = ?"
+)
+_RELEASE: Final = "UPDATE leases SET owner = '' WHERE run = ? AND attempt = ? AND generation = ?"
+_SERVED: Final = (
+    "INSERT INTO tenants (tenant_id, served) SELECT ?, coalesce(max(served), 0) + 1 FROM tenants WHERE true "
+    "ON CONFLICT (tenant_id) DO UPDATE SET served = excluded.served"
+)
+
+
+# --- leases ---------------------------------------------------------------------------------------
+
+
+def is_live(db: apsw.Connection, at: Moment, number: int, attempt: str) -> bool:
+    sql = f"SELECT EXISTS (SELECT 1 FROM leases l WHERE l.run = ? AND l.attempt = ? AND {_LIVE})"
+    return bool(db.execute(sql, (number, attempt, at.boot, at.elapsed)).get)
+
+
+def held_generation(db: apsw.Connection, number: int, attempt: str) -> int | None:
+    """The generation of a lease that somebody holds, lapsed or not: it is theirs until another takes it."""
+    sql = "SELECT generation FROM leases WHERE run = ? AND attempt = ? AND owner <> ''"
+    row = db.execute(sql, (number, attempt)).fetchone()
+    return row[0] if row is not None else None
+
+
+def take(
+    db: apsw.Connection, at: Moment, number: int, run_id: str, owner: str, ttl: timedelta, attempt: str
+) -> Lease:
+    row = db.execute(_TAKE, (number, attempt, owner, at.boot, at.elapsed_after(ttl))).fetchone()
+    assert row is not None
+    fence = Fence(row[0], attempt)
+    return Lease(run_id=RunId(run_id), owner=owner, fence=fence, expires_at=at.text_after(ttl))
+
+
+def renew(db: apsw.Connection, at: Moment, lease: Lease, ttl: timedelta) -> bool:
+    fence = lease.fence
+    db.execute(_RENEW, (at.boot, at.elapsed_after(ttl), lease.run_id, fence.attempt, fence.generation))
+    return db.changes() == 1
+
+
+def release(db: apsw.Connection, number: int, fence: Fence) -> None:
+    db.execute(_RELEASE, (number, fence.attempt, fence.generation))
+
+
+def give_up_all(db: apsw.Connection, number: int) -> None:
+    db.execute("UPDATE leases SET owner = '' WHERE run = ? AND owner <> ''", (number,))
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def set_limit(db: apsw.Connection, limit: Limit) -> None:
+    db.execute(
+        "INSERT INTO limits (tenant_id, scope, name, most) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (tenant_id, scope, name) DO UPDATE SET most = excluded.most",
+        limit,
+    )
+
+
+def limits(db: apsw.Connection, tenant_id: str) -> list[Limit]:
+    sql = "SELECT tenant_id, scope, name, most FROM limits WHERE tenant_id = ? ORDER BY scope, name, most"
+    return [Limit(*row) for row in db.execute(sql, (tenant_id,))]
+
+
+def full_limit(db: apsw.Connection, at: Moment, scopes: Iterable[Scope]) -> str | None:
+    """The first of these limits that leaves no room for another run, in words."""
+    found = list(scopes)
+    set_limits = {limit[:3]: limit.most for limit in limits(db, found[0][0])}
+    if not set_limits:
+        return None
+    live = _live_runs(db, at)
+    for scope in found:
+        most = set_limits.get(scope)
+        if most is not None and live[scope] >= most:
+            return rules.told_limit(scope, most)
+    return None
+
+
+def _live_runs(db: apsw.Connection, at: Moment) -> Counter[Scope]:
+    """How many runs are live in each scope."""
+    rows = db.execute(_LIVE_RUNS, (at.boot, at.elapsed))
+    return Counter(scope for row in rows for scope in _scopes(*row))
+
+
+def _scopes(tenant: str, project: str, plan: str, concurrency: str | None) -> Iterator[Scope]:
+    yield tenant, "tenant", tenant
+    yield tenant, "project", project
+    yield tenant, "plan", plan
+    if concurrency is not None:
+        yield tenant, "concurrency", concurrency
+
+
+# --- the queue ------------------------------------------------------------------------------------
+
+
+class _Tenant(NamedTuple):
+    live: int
+    served: int
+    name: str
+
+
+def next_waiting(db: apsw.Connection, at: Moment) -> int | None:
+    """The number of the run that is to start next; its tenant's turn is noted.
+
+    Tenants with fewer live runs come first, then the one served longest ago; among those never served, and
+    within a tenant, priority and then age decide.
+    """
+    live = _live_runs(db, at)
+    tenants = sorted(
+        _Tenant(live[name, "tenant", name], served, name) for name, served in db.execute(_TENANTS_WAITING)
+    )
+    full = _full_scopes(db, live)
+    for _, equals in groupby(tenants, key=lambda tenant: (tenant.live, tenant.served)):
+        first = [(_first_waiting(db, at, tenant.name, full), tenant.name) for tenant in equals]
+        found = [(run, name) for run, name in first if run is not None]
+        if found:
+            (_, number), name = min(found)
+            db.execute(_SERVED, (name,))
+            return number
+    return None
+
+
+def next_lapsed(db: apsw.Connection, at: Moment) -> int | None:
+    """The oldest started run that nobody holds and for which there is a slot."""
+    full = _full_scopes(db, _live_runs(db, at))
+    for number, *of_run in db.execute(_STARTED_WITHOUT_HOLDER, (at.boot, at.elapsed)):
+        if not full or full.isdisjoint(_scopes(*of_run)):
+            return int(number)
+    return None
+
+
+def _full_scopes(db: apsw.Connection, live: Counter[Scope]) -> set[Scope]:
+    rows = db.execute("SELECT tenant_id, scope, name, most FROM limits")
+    return {(tenant, scope, name) for tenant, scope, name, most in rows if live[tenant, scope, name] >= most}
+
+
+def _first_waiting(db: apsw.Connection, at: Moment, tenant: str, full: set[Scope]) -> tuple[int, int] | None:
+    if (tenant, "tenant", tenant) in full:
+        return None
+    closed = [
+        json.dumps([name for of, scope, name in full if (of, scope) == (tenant, kind)])
+        for kind in ("project", "plan", "concurrency")
+    ]
+    row: Any | None = db.execute(_FIRST_WAITING, (tenant, at.text, at.boot, at.elapsed, *closed)).fetchone()
+    return (row[0], row[1]) if row is not None else None

@@ -1,0 +1,67 @@
+"""Rows as values: which columns make a run or an event, and how."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from podium.model.events import EventRecord, RunIdentity
+from podium.model.ids import RunId
+from podium.model.runs import EngineRunRef, Run
+from podium.model.transitions import RunStatus
+
+IDENTITY: Final = "run_id, tenant_id, project_id, environment_id, plan_id, plan_version"
+RUN_COLUMNS: Final = (
+    "r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, r.status, "
+    "r.head, r.priority, r.concurrency_key, r.plan_sha256, r.inputs_sha256, r.created_at, r.updated_at, r.start_at, "
+    "r.engine_provider, r.engine_workflow, r.engine_run, r.metadata"
+)
+EVENT_COLUMNS: Final = (
+    "e.run_seq, e.event_id, e.event_type, e.step_id, e.logical_attempt, e.engine_attempt, e.key, e.emitted_at, "
+    "e.persisted_at, e.payload"
+)
+
+
+def identity_of(row: Sequence[Any]) -> RunIdentity:
+    run_id, tenant_id, project_id, environment_id, plan_id, plan_version = row
+    return RunIdentity(
+        run_id=RunId(run_id),
+        tenant_id=tenant_id,
+        project_id=project_id,
+        environment_id=environment_id,
+        plan_id=plan_id,
+        plan_version=plan_version,
+    )
+
+
+def run_of(row: Sequence[Any]) -> Run:
+    """A row of `RUN_COLUMNS`."""
+    provider, workflow, engine_run = row[16:19]
+    engine = None
+    if provider is not None:
+        engine = EngineRunRef(provider=provider, workflow_id=workflow, provider_run_id=engine_run)
+    return Run(
+        identity=identity_of(row[:6]),
+        run_request_id=row[6],
+        status=RunStatus(row[7]),
+        head=row[8],
+        priority=row[9],
+        concurrency_key=row[10],
+        plan_sha256=row[11],
+        inputs_sha256=row[12],
+        created_at=row[13],
+        updated_at=row[14],
+        start_at=row[15],
+        engine=engine,
+        metadata=row[19],
+    )
+
+
+def record_of(run: RunIdentity, row: Sequence[Any]) -> EventRecord:
+    """A row of `EVENT_COLUMNS`."""
+    seq, event_id, event_type, step_id, logical, engine, key, emitted_at, persisted_at, payload = row
+    return EventRecord(
+        run, seq, event_id, event_type, step_id, logical, engine, key.hex(), emitted_at, persisted_at, payload
+    )
+
+
+def records_of(run: RunIdentity, rows: Iterable[Sequence[Any]]) -> list[EventRecord]:
+    return [record_of(run, row) for row in rows]

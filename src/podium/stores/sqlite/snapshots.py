@@ -1,0 +1,60 @@
+"""Snapshots and wake-ups in SQL."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import apsw
+import msgspec
+
+from podium.model.ids import RunId
+from podium.model.leases import WakeUp
+from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.model.times import Timestamp
+from podium.stores.sqlite.log import number_of
+
+_SAVE_SUMMARY: Final = (
+    "INSERT INTO summaries (run, last_seq, body) VALUES (?, ?, ?) ON CONFLICT (run) DO UPDATE "
+    "SET last_seq = excluded.last_seq, body = excluded.body WHERE summaries.last_seq <= excluded.last_seq"
+)
+_SAVE_STEP: Final = (
+    "INSERT INTO steps (run, step_id, body) VALUES (?, ?, ?) "
+    "ON CONFLICT (run, step_id) DO UPDATE SET body = excluded.body"
+)
+_encode: Final = msgspec.json.encode
+_summary: Final = msgspec.json.Decoder(RunSummary).decode
+_step: Final = msgspec.json.Decoder(StepSnapshot).decode
+
+
+def save(db: apsw.Connection, run_id: str, summary: RunSummary, changed: Sequence[StepSnapshot]) -> None:
+    number = number_of(db, run_id)
+    db.execute(_SAVE_SUMMARY, (number, summary.last_event_seq, _encode(summary)))
+    if db.changes():
+        db.executemany(_SAVE_STEP, [(number, step.step_id, _encode(step)) for step in changed])
+
+
+def load_summary(db: apsw.Connection, run_id: str) -> RunSummary | None:
+    row = db.execute("SELECT body FROM summaries WHERE run = ?", (number_of(db, run_id),)).fetchone()
+    return _summary(row[0]) if row is not None else None
+
+
+def load_steps(db: apsw.Connection, run_id: str, after: str, limit: int) -> list[StepSnapshot]:
+    sql = "SELECT body FROM steps WHERE run = ? AND step_id > ? ORDER BY step_id LIMIT ?"
+    return [_step(body) for (body,) in db.execute(sql, (number_of(db, run_id), after, limit))]
+
+
+def find_steps(db: apsw.Connection, run_id: str, step_ids: Sequence[str]) -> list[StepSnapshot]:
+    number = number_of(db, run_id)
+    rows = (
+        db.execute("SELECT body FROM steps WHERE run = ? AND step_id = ?", (number, step_id)).fetchone()
+        for step_id in step_ids
+    )
+    return [_step(row[0]) for row in rows if row is not None]
+
+
+def due(db: apsw.Connection, before: Timestamp, limit: int) -> list[WakeUp]:
+    rows = db.execute(
+        "SELECT r.run_id, w.key, w.due FROM wake_ups w JOIN runs r ON r.number = w.run WHERE w.due <= ? "
+        "ORDER BY w.due, w.key, r.run_id LIMIT ?",
+        (before, limit),
+    )
+    return [WakeUp(run_id=RunId(run_id), key=key, due=moment) for run_id, key, moment in rows]

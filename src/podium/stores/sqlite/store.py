@@ -1,0 +1,367 @@
+"""The store in one SQLite file.
+
+Everything that changes does so in a write transaction of `writer.py`; reads go through a connection of their own and
+never wait for writers. What the statements say is in `log.py`, `ownership.py`, `outbox.py`, `snapshots.py`,
+`tenants.py` and `maintenance.py`; the tables are explained in `migrations/`.
+
+A store belongs to the event loop it was opened on. Several stores, in one process or in many, may share a file.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, TypeVar
+
+import apsw
+from msgspec.structs import replace
+
+from podium.errors import StoreUnavailable
+from podium.model.events import EventRecord, EventWrite
+from podium.model.ids import RunId
+from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
+from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.model.times import Timestamp
+from podium.ports.clock import Clock
+from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
+from podium.stores import rules
+from podium.stores.sqlite import log, maintenance, migrations, outbox, ownership, snapshots, tenants
+from podium.stores.sqlite.clock import BootClock, boot_id
+from podium.stores.sqlite.connection import Database
+from podium.stores.sqlite.filesystem import refuse_network
+from podium.stores.sqlite.lock import FileLock
+from podium.stores.sqlite.moments import Moments
+from podium.stores.sqlite.watching import Watching
+from podium.stores.sqlite.writer import Writer
+
+_T = TypeVar("_T")
+
+# Read in one go on the event loop; longer reads let others have a turn in between.
+_MOST_AT_ONCE: Final = 200
+
+
+class SqliteStore:
+    """Implements `podium.ports.store.Store`. Made by `await SqliteStore.open(path)`."""
+
+    def __init__(
+        self, database: Database, lock: FileLock, moments: Moments, version: int, patience: float
+    ) -> None:
+        self._database = database
+        self._lock = lock
+        self._moments = moments
+        self._reader = database.connect()
+        self._watching = Watching(self._data_version)
+        self._writer = Writer(
+            database, lock, version=version, patience=patience, on_commit=self._watching.tell
+        )
+        # For what takes long: lists, counts, checks.
+        self._scans = ThreadPoolExecutor(max_workers=1, thread_name_prefix="podium-scan")
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path | str,
+        *,
+        clock: Clock | None = None,
+        boot: str | None = None,
+        patience: timedelta = timedelta(seconds=10),
+        vfs: str | None = None,
+        synchronous: str = "FULL",
+    ) -> "SqliteStore":
+        """Open a database, making or migrating it if need be.
+
+        `patience` is how long a write waits for its turn before it raises `StoreUnavailable`. The clock, the boot
+        id, the VFS and the level of `synchronous` are replaced by tests only.
+        """
+        database = Database(Path(path).absolute(), vfs, synchronous)
+        moments = Moments(clock or BootClock(), boot if boot is not None else boot_id())
+        return await asyncio.to_thread(cls._open, database, moments, patience.total_seconds())
+
+    @classmethod
+    def _open(cls, database: Database, moments: Moments, patience: float) -> "SqliteStore":
+        path = database.path
+        refuse_network(path.parent)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(path.with_name(path.name + ".lock"))
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{path} cannot be opened: {error}; choose a directory that can be written"
+            ) from error
+        try:
+            lock.take()
+            try:
+                db = database.connect()
+                try:
+                    version = migrations.migrate(db, path, moments().text, migrations.known())
+                finally:
+                    db.close()
+            finally:
+                lock.give()
+            return cls(database, lock, moments, version, patience)
+        except apsw.Error as error:
+            lock.close()
+            raise database.told(error) from error
+        except BaseException:
+            lock.close()
+            raise
+
+    @property
+    def path(self) -> Path:
+        return self._database.path
+
+    @property
+    def runs(self) -> "SqliteTenantRuns":
+        return SqliteTenantRuns(self)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._watching.close()
+        await self._writer.close()
+        self._scans.shutdown(wait=True)
+        self._reader.close()
+        self._lock.close()
+
+    # --- the log ----------------------------------------------------------------------------------
+
+    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+        check_new_run(new)
+        rules.check_writes(writes)
+        return await self._writer.write(
+            lambda db: log.create_run(db, self._moments(), new, writes), touches=new.identity.run_id
+        )
+
+    async def append(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence | None = None,
+        after: int | None = None,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> tuple[AppendedEvent, ...]:
+        rules.check_writes(writes)
+        return await self._writer.write(
+            lambda db: log.append(
+                db, self._moments(), run_id, writes, fence, after, set_wake_ups, drop_wake_ups
+            ),
+            touches=run_id,
+        )
+
+    async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
+        records = self._read(lambda db: log.read(db, run_id, after, min(limit, _MOST_AT_ONCE)))
+        part = records
+        while len(part) == _MOST_AT_ONCE and len(records) < limit:
+            await asyncio.sleep(0)
+            last, most = records[-1].run_seq, min(limit - len(records), _MOST_AT_ONCE)
+            part = self._read(lambda db, last=last, most=most: log.read(db, run_id, last, most))  # type: ignore[misc]
+            records += part
+        return records
+
+    async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
+        with self._watching.on(run_id) as changed:
+            while True:
+                changed.clear()
+                if records := await self.read(run_id, after=after):
+                    after = records[-1].run_seq
+                    yield records
+                else:
+                    await changed.wait()
+
+    async def get_run(self, run_id: RunId) -> Run:
+        return self._read(lambda db: log.get_run(db, run_id))
+
+    async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        await self._writer.write(lambda db: log.set_engine(db, run_id, engine, fence))
+
+    async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
+        return self._read(lambda db: log.run_of_engine(db, engine))
+
+    # --- leases and the queue ---------------------------------------------------------------------
+
+    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+        def change(db: apsw.Connection) -> Lease | None:
+            at = self._moments()
+            number = log.number_of(db, run_id)
+            if ownership.is_live(db, at, number, attempt):
+                return None
+            if not attempt:
+                run = log.get_run(db, run_id)
+                if ownership.full_limit(db, at, rules.scopes(run.identity, run.concurrency_key)):
+                    return None
+            return ownership.take(db, at, number, run_id, owner, ttl, attempt)
+
+        return await self._writer.write(change)
+
+    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
+        def change(db: apsw.Connection) -> Lease | None:
+            at = self._moments()
+            if not ownership.renew(db, at, lease, ttl):
+                return None
+            return replace(lease, expires_at=at.text_after(ttl))
+
+        return await self._writer.write(change)
+
+    async def release(self, lease: Lease) -> None:
+        await self._writer.write(
+            lambda db: ownership.release(db, log.number_of(db, lease.run_id), lease.fence)
+        )
+
+    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        return await self._claim_found(ownership.next_waiting, owner, ttl)
+
+    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        return await self._claim_found(ownership.next_lapsed, owner, ttl)
+
+    async def _claim_found(self, find: ownership.FindRun, owner: str, ttl: timedelta) -> Claimed | None:
+        def change(db: apsw.Connection) -> Claimed | None:
+            at = self._moments()
+            number = find(db, at)
+            if number is None:
+                return None
+            run = log.run_by_number(db, number)
+            return Claimed(run, ownership.take(db, at, number, run.identity.run_id, owner, ttl, ""))
+
+        return await self._writer.write(change)
+
+    async def set_limit(self, limit: Limit) -> None:
+        await self._writer.write(lambda db: ownership.set_limit(db, limit))
+
+    async def limits(self, tenant_id: str) -> list[Limit]:
+        return self._read(lambda db: ownership.limits(db, tenant_id))
+
+    # --- wake-ups and snapshots -------------------------------------------------------------------
+
+    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
+        return self._read(lambda db: snapshots.due(db, before, limit))
+
+    async def save_snapshot(
+        self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
+    ) -> None:
+        await self._writer.write(lambda db: snapshots.save(db, run_id, summary, changed_steps))
+
+    async def load_summary(self, run_id: RunId) -> RunSummary | None:
+        return self._read(lambda db: snapshots.load_summary(db, run_id))
+
+    async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
+        return self._read(lambda db: snapshots.load_steps(db, run_id, after, limit))
+
+    async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
+        return self._read(lambda db: snapshots.find_steps(db, run_id, step_ids))
+
+    # --- the outbox -------------------------------------------------------------------------------
+
+    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
+        await self._writer.write(lambda db: outbox.add_bus(db, bus, from_start=from_start))
+
+    async def remove_bus(self, bus: str) -> None:
+        await self._writer.write(lambda db: outbox.remove_bus(db, bus))
+
+    async def claim_line(
+        self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
+    ) -> OutboxClaim | None:
+        return await self._writer.write(
+            lambda db: outbox.claim_line(db, self._moments(), bus, owner, ttl, limit)
+        )
+
+    async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:
+        return await self._writer.write(lambda db: outbox.delivered(db, claim, through_seq))
+
+    async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
+        return await self._writer.write(lambda db: outbox.failed(db, self._moments(), claim, error, retry_in))
+
+    async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
+        return await self._scan(lambda db: outbox.lines(db, self._moments(), bus))
+
+    async def dead_letters(self, bus: str | None = None) -> list[DeadLetter]:
+        return await self._scan(lambda db: outbox.dead_letters(db, bus))
+
+    async def retry_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        return await self._writer.write(lambda db: outbox.retry_dead(db, bus, run_id, run_seq))
+
+    async def drop_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        return await self._writer.write(lambda db: outbox.drop_dead(db, bus, run_id, run_seq))
+
+    # --- maintenance ------------------------------------------------------------------------------
+
+    async def prune(self, run_id: RunId) -> None:
+        await self._writer.write(lambda db: maintenance.remove(db, self._moments(), run_id), touches=run_id)
+        while await self._writer.write(maintenance.remove_some):
+            pass
+
+    async def stats(self) -> StoreStats:
+        return await self._scan(maintenance.stats)
+
+    async def problems(self) -> list[str]:
+        return await self._in_thread(lambda: maintenance.all_problems(self._database))
+
+    async def backup(self, target: Path) -> None:
+        """Copy the database as it is now, while others go on writing."""
+        await self._in_thread(lambda: maintenance.backup(self._database, target))
+
+    async def vacuum(self) -> None:
+        """Give the space of removed runs back to the file system. Nobody writes meanwhile."""
+        await self._writer.alone(lambda db: db.execute("VACUUM").fetchall())
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _read(self, query: Callable[[apsw.Connection], _T]) -> _T:
+        """For what takes microseconds: a thread would cost more. Leaves no transaction open."""
+        if self._closed:
+            raise StoreUnavailable(f"{self.path}: the store was closed; open it again")
+        try:
+            return query(self._reader)
+        except apsw.Error as error:
+            raise self._database.told(error) from error
+
+    async def _scan(self, query: Callable[[apsw.Connection], _T]) -> _T:
+        def scan() -> _T:
+            db = self._database.connect()
+            try:
+                return query(db)
+            finally:
+                db.close()
+
+        return await self._in_thread(scan)
+
+    async def _in_thread(self, work: Callable[[], _T]) -> _T:
+        if self._closed:
+            raise StoreUnavailable(f"{self.path}: the store was closed; open it again")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._scans, work)
+        except apsw.Error as error:
+            raise self._database.told(error) from error
+
+    def _data_version(self) -> int:
+        return int(self._reader.execute("PRAGMA data_version").get)
+
+
+class SqliteTenantRuns:
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+
+    async def find(self, tenant_id: str, run_id: str) -> Run:
+        return self._store._read(lambda db: tenants.find(db, tenant_id, run_id))
+
+    async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
+        return await self._store._scan(lambda db: tenants.page(db, tenant_id, query))
+
+    async def events(
+        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        run = await self.find(tenant_id, run_id)
+        return await self._store.read(run.identity.run_id, after=after, limit=limit)
+
+    async def follow(
+        self, tenant_id: str, run_id: str, *, after: int = 0
+    ) -> AsyncIterator[list[EventRecord]]:
+        run = await self.find(tenant_id, run_id)
+        async for records in self._store.watch(run.identity.run_id, after=after):
+            yield records

@@ -1,0 +1,383 @@
+"""One transaction at a time, and as few as possible.
+
+A caller alone commits on its own thread: handing work to another costs a tenth of a millisecond, as much as a good
+disk. As soon as a second caller waits, or a commit was slow, a writer thread takes over and commits what many callers
+asked for in one transaction (*group commit*); each gets its own answer after the shared COMMIT, never before. When it
+finds a single caller again, that one is alone again.
+
+A *change* is a function of the connection. It refuses (raises a `PodiumError`) before it writes anything, so that one
+refusal costs its neighbours nothing. If it fails in any other way the transaction is rolled back and the others are
+tried again one by one.
+
+A caller that is cancelled, or that waited longer than the store's patience, may find its change stored all the same
+if the transaction had begun. It has to ask again: keys make that harmless.
+"""
+
+import asyncio
+import contextlib
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import apsw
+
+from podium.errors import PodiumError, StoreUnavailable
+from podium.stores.sqlite.connection import Database
+from podium.stores.sqlite.lock import FileLock
+from podium.stores.sqlite.migrations import check_still
+
+_T = TypeVar("_T")
+Change = Callable[[apsw.Connection], _T]
+
+# A commit that takes this long is felt on the event loop; the thread does the work until so many were quick again.
+_SLOW_SECONDS: Final = 0.05
+_QUICK_AGAIN: Final = 3
+# How long a caller may commit alone without letting others run: that is when it sees whether there are any.
+_ALONE_SECONDS: Final = 0.001
+# So that the first of a batch does not wait for hundreds behind it, and other processes get their turn.
+_MOST_IN_A_BATCH: Final = 500
+
+
+class _Request:
+    """A change on its way. Whoever pops `unclaimed` decides its fate: the writer or a caller that gives up."""
+
+    __slots__ = ("alone", "answer", "change", "error", "handed_at", "result", "touches", "unclaimed")
+
+    def __init__(self, change: Change[Any], touches: str | None, *, alone: bool = False) -> None:
+        self.change = change
+        self.touches = touches
+        # Outside of any transaction, with nobody else writing.
+        self.alone = alone
+        self.unclaimed = [True]
+        self.answer: asyncio.Future[Any] | None = None
+        self.handed_at = 0.0
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+    def claim(self) -> bool:
+        try:
+            return self.unclaimed.pop()
+        except IndexError:
+            return False
+
+
+class Writer:
+    """All writes of one store. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        lock: FileLock,
+        *,
+        version: int,
+        patience: float,
+        on_commit: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._database = database
+        self._lock = lock
+        self._version = version
+        self._patience = patience
+        self._on_commit = on_commit
+        self._db: apsw.Connection | None = None
+        # Held by whoever uses the connection: a caller alone, or the thread.
+        self._turn = threading.Lock()
+        self._arriving: list[_Request] = []
+        self._handed: queue.SimpleQueue[list[_Request] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        # Those that were handed over, in order, to tell them when patience ends.
+        self._waiting: deque[_Request] = deque()
+        self._crowded = False
+        self._slow = 0
+        self._let_others_run = 0.0
+        self._closed = False
+
+    def write(self, change: Change[_T], *, touches: str | None = None) -> Awaitable[_T]:
+        """Commit a change, and return what it returned; `touches` is the run whose watchers it concerns."""
+        return self._ask(_Request(change, touches))
+
+    def alone(self, change: Change[_T]) -> Awaitable[_T]:
+        """Let something happen outside of a transaction, between those of all processes."""
+        return self._ask(_Request(change, None, alone=True))
+
+    async def close(self) -> None:
+        self._closed = True
+        self._hand_over()
+        if self._thread is not None:
+            self._handed.put(None)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, self._thread.join, self._patience)
+            if self._thread.is_alive():
+                return  # it waits for another process; it is a daemon and ends with ours
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    # --- on the event loop ------------------------------------------------------------------------
+
+    async def _ask(self, request: _Request) -> Any:
+        if self._closed:
+            raise StoreUnavailable(f"{self._database.path}: the store was closed; open it again")
+        if self._crowded or request.alone or self._slow:
+            self._hand_in(request)
+        else:
+            if time.monotonic() - self._let_others_run > _ALONE_SECONDS:
+                await self._let_others_arrive(request)
+            if request.answer is None:
+                if self._commit_here(request):
+                    if request.error is not None:
+                        raise request.error
+                    return request.result
+                self._hand_in(request)
+        assert request.answer is not None
+        try:
+            return await request.answer
+        except asyncio.CancelledError:
+            request.claim()
+            raise
+
+    async def _let_others_arrive(self, request: _Request) -> None:
+        """Afterwards the request was handed over, because there were others, or it is alone."""
+        self._arriving.append(request)
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            if request in self._arriving:
+                self._arriving.remove(request)
+            request.claim()
+            # Others may have come meanwhile and count on us to hand them over.
+            self._hand_over()
+            raise
+        self._let_others_run = time.monotonic()
+        if self._arriving == [request] and request.answer is None:
+            self._arriving.clear()
+        else:
+            self._hand_over()
+
+    def _hand_in(self, request: _Request) -> None:
+        """Everybody who is about to write does so before the thread gets the lot."""
+        loop = asyncio.get_running_loop()
+        request.answer = loop.create_future()
+        if not self._arriving:
+            loop.call_soon(self._hand_over)
+        self._arriving.append(request)
+
+    def _commit_here(self, request: _Request) -> bool:
+        """Commit on this thread; False if that would mean waiting for somebody."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if not self._lock.try_take():
+                return False
+            try:
+                try:
+                    db = self._begin()
+                except apsw.BusyError:
+                    return False
+                self._fill(db, [request])
+            finally:
+                self._lock.give()
+        except apsw.Error as error:
+            request.error = self._failed(error)
+        except PodiumError as error:
+            request.error = error
+        finally:
+            self._turn.release()
+        if request.error is None and request.touches is not None:
+            self._on_commit((request.touches,))
+        return True
+
+    def _hand_over(self) -> None:
+        if not self._arriving:
+            return
+        loop = asyncio.get_running_loop()
+        if self._thread is None:
+            name = f"podium writer of {self._database.path.name}"
+            self._thread = threading.Thread(target=self._work, args=(loop,), name=name, daemon=True)
+            self._thread.start()
+        if not self._waiting:
+            loop.call_later(self._patience / 4, self._lose_patience, loop)
+        now = time.monotonic()
+        self._crowded = True
+        for request in self._arriving:
+            request.answer = request.answer or loop.create_future()
+            request.handed_at = now
+            self._waiting.append(request)
+        self._handed.put(self._arriving)
+        self._arriving = []
+
+    def _lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Now and then: one timer for all instead of one for each."""
+        too_old = time.monotonic() - self._patience
+        while self._waiting:
+            first = self._waiting[0]
+            answer = first.answer
+            if answer is not None and not answer.done():
+                if first.handed_at > too_old:
+                    break
+                answer.set_exception(self._too_late(first))
+            self._waiting.popleft()
+        if self._waiting:
+            loop.call_later(self._patience / 4, self._lose_patience, loop)
+
+    def _too_late(self, request: _Request) -> StoreUnavailable:
+        stored = "nothing was stored" if request.claim() else "it may be stored yet: ask again"
+        return StoreUnavailable(
+            f"{self._database.path} could not be written for {self._patience:g} seconds, {stored}; "
+            "see whether another process holds it or the disk is overloaded"
+        )
+
+    # --- on the writer thread ---------------------------------------------------------------------
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        backlog: deque[_Request] = deque()
+        going_on = True
+        while going_on or backlog:
+            if not backlog:
+                going_on = self._take_in(backlog)
+                continue
+            with self._turn:
+                self._lock.take()
+                try:
+                    # Only now: whoever came while we waited comes along.
+                    while going_on and not self._handed.empty():
+                        going_on = self._take_in(backlog)
+                    batch = list(_batch(backlog))
+                    self._commit(batch)
+                finally:
+                    self._lock.give()
+            with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever asked
+                loop.call_soon_threadsafe(self._deliver, batch)
+
+    def _take_in(self, backlog: deque[_Request]) -> bool:
+        """Wait for what is handed over; False when that was all."""
+        handed = self._handed.get()
+        backlog.extend(handed or ())
+        return handed is not None
+
+    def _commit(self, batch: Sequence[_Request]) -> None:
+        if not batch:
+            return
+        try:
+            if batch[0].alone:
+                self._let_alone(batch[0])
+                return
+            self._fill(self._begin_patiently(), batch)
+        except PodiumError as error:
+            _fail(batch, error)
+        except apsw.Error as error:
+            try:
+                _fail(batch, self._failed(error))
+            except apsw.Error as defect:
+                _fail(batch, defect)
+        except BaseException as defect:
+            self._give_up_connection()
+            _fail(batch, defect)
+
+    def _deliver(self, batch: Sequence[_Request]) -> None:
+        self._crowded = len(batch) > 1 or not self._handed.empty()
+        touched = {r.touches for r in batch if r.error is None and r.touches is not None}
+        if touched:
+            self._on_commit(tuple(touched))
+        for request in batch:
+            if request.answer is None or request.answer.done():
+                continue
+            if request.error is not None:
+                request.answer.set_exception(request.error)
+            else:
+                request.answer.set_result(request.result)
+
+    # --- transactions -----------------------------------------------------------------------------
+
+    def _begin(self) -> apsw.Connection:
+        if self._db is None:
+            self._db = self._database.connect(busy_timeout_ms=0)
+        self._db.execute("BEGIN IMMEDIATE")
+        version = self._db.execute("PRAGMA user_version").get
+        if version != self._version:
+            self._db.execute("ROLLBACK")
+            check_still(version, self._version, self._database.path)
+        return self._db
+
+    def _begin_patiently(self) -> apsw.Connection:
+        """Whoever does not know our lock, such as the sqlite3 shell, is waited for by looking again."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._begin()
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+
+    def _fill(self, db: apsw.Connection, batch: Sequence[_Request]) -> None:
+        """Make the changes of a batch and commit them. Refusals are answers; anything else undoes all of it."""
+        began = time.monotonic()
+        changes = db.total_changes()
+        try:
+            for request in batch:
+                try:
+                    request.result = request.change(db)
+                except PodiumError as refusal:
+                    if db.total_changes() != changes:
+                        raise AssertionError("a change has to be refused before it writes") from refusal
+                    request.error = refusal
+                else:
+                    changes = db.total_changes()
+            db.execute("COMMIT")
+        except BaseException:
+            self._give_up_connection()
+            if len(batch) == 1:
+                raise
+            self._one_by_one(batch)
+        if time.monotonic() - began > _SLOW_SECONDS:
+            self._slow = _QUICK_AGAIN
+        elif self._slow:
+            self._slow -= 1
+
+    def _one_by_one(self, batch: Sequence[_Request]) -> None:
+        for request in batch:
+            request.error = None
+            self._commit([request])
+
+    def _let_alone(self, request: _Request) -> None:
+        if self._db is None:
+            self._db = self._database.connect(busy_timeout_ms=0)
+        self._db.set_busy_timeout(int(self._patience * 1000))
+        try:
+            request.result = request.change(self._db)
+        finally:
+            self._db.set_busy_timeout(0)
+
+    def _failed(self, error: apsw.Error) -> PodiumError:
+        self._give_up_connection()
+        return self._database.told(error)
+
+    def _give_up_connection(self) -> None:
+        """After a failure nothing of it must remain: the next transaction begins on a new connection."""
+        db, self._db = self._db, None
+        if db is not None:
+            with contextlib.suppress(apsw.Error):
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+            with contextlib.suppress(apsw.Error):
+                db.close()
+
+
+def _batch(backlog: deque[_Request]) -> Iterator[_Request]:
+    """What goes into the next transaction, in the order in which it came; something alone goes by itself."""
+    for taken in range(_MOST_IN_A_BATCH):
+        if not backlog or (taken and backlog[0].alone):
+            return
+        request = backlog.popleft()
+        if request.claim():
+            yield request
+            if request.alone:
+                return
+
+
+def _fail(batch: Sequence[_Request], error: BaseException) -> None:
+    for request in batch:
+        request.error = error

@@ -1,0 +1,48 @@
+"""The one place that picks real parts."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from podium.errors import PodiumError
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+
+
+def system_clock() -> Clock:
+    from podium.stores.sqlite.clock import BootClock
+
+    return BootClock()
+
+
+DEFAULT_STORE: Final = "runs/podium.db"
+
+
+class UnknownStore(PodiumError):
+    """A store was named in a way nobody knows."""
+
+    code = "UNKNOWN_STORE"
+
+
+def store_url(given: str | None) -> str:
+    """What was given, else PODIUM_STORE, else the file in `runs/`."""
+    return given or os.environ.get("PODIUM_STORE") or DEFAULT_STORE
+
+
+async def open_store(url: str, *, create: bool = False) -> Store:
+    """The store behind a path (`runs/podium.db`, `sqlite:PATH`) or an address (`postgresql://...`)."""
+    if url.startswith(("postgresql://", "postgres://")):
+        try:
+            from podium.stores.postgres import PostgresStore
+        except ImportError as error:
+            raise UnknownStore("PostgreSQL needs an extra: pip install 'podium[postgres]'") from error
+        return await PostgresStore.open(url)
+    if "://" in url:
+        raise UnknownStore(f"{url!r} is no store: use a path, sqlite:PATH or postgresql://...")
+    from podium.stores.sqlite import SqliteStore
+
+    path = Path(url.removeprefix("sqlite:"))
+    if not path.exists() and not create:
+        raise UnknownStore(f"there is no store at {str(path)!r}; name one with --store or PODIUM_STORE")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return await SqliteStore.open(path)

@@ -1,0 +1,167 @@
+"""What holds for one writer holds for many: real processes, one database."""
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from podium.errors import RunRefused
+from podium.model.events import EventRecord
+from podium.model.ids import RunId
+from podium.model.runs import Backpressure
+from podium.ports.store import Limit, Store
+from podium.testing.events import event, new_run
+from podium.testing.store_promises import started
+from tests.promises.postgres.processes import Writers
+from tests.promises.postgres.world import PostgresWorld
+from tests.promises.postgres.writers import Job
+
+RUNS = ["r1", "r2", "r3"]
+PROCESSES, WRITERS, BATCHES = 4, 4, 40
+TTL = timedelta(minutes=10)
+
+
+def test_sixteen_writers_in_four_processes_and_a_reader(
+    world: PostgresWorld, record_property: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def scenario() -> tuple[list[list[EventRecord]], Writers]:
+        leases = [await started(world.store, run) for run in RUNS]
+        assert {lease.fence.generation for lease in leases} == {1}
+        jobs = [Job(world.conninfo, world.schema, n, WRITERS, RUNS, 1, BATCHES) for n in range(PROCESSES)]
+        with Writers(jobs) as writers:
+            logs = await asyncio.gather(*(follow(RunId(run), writers) for run in RUNS))
+            await asyncio.to_thread(writers.wait)
+        return logs, writers
+
+    async def follow(run: RunId, writers: Writers) -> list[EventRecord]:
+        """Read on and on: each record must be the one after the last, whatever is being written."""
+        seen: list[EventRecord] = []
+        while True:
+            working = writers.working
+            records = await world.other.read(run, after=len(seen))
+            numbers = [record.run_seq for record in records]
+            assert numbers == list(range(len(seen) + 1, len(seen) + 1 + len(records)))
+            seen += records
+            if not records and not working:
+                return seen
+
+    logs, writers = world.run(scenario())
+
+    by_run = dict(zip(RUNS, logs, strict=True))
+    for log in logs:
+        assert len({record.idempotency_key for record in log}) == len(log)
+    for ack in writers.acks:
+        stored = [by_run[ack.run][seq - 1].step_id for seq in ack.seqs]
+        assert all(step is not None and step.startswith(ack.name) for step in stored)
+        assert ack.seqs == sorted(ack.seqs)
+    assert sum(len(log) for log in logs) == 2 * len(RUNS) + len(
+        {(ack.run, seq) for ack in writers.acks for seq in ack.seqs}
+    )
+    assert any(ack.duplicate for ack in writers.acks)
+    assert world.run(world.other.problems()) == []
+
+    seconds = sorted(ack.seconds for ack in writers.acks)
+    p99, longest = seconds[len(seconds) * 99 // 100], seconds[-1]
+    with capsys.disabled():
+        print(f" [{len(seconds)} appends: p99 {p99 * 1e3:.0f} ms, longest {longest * 1e3:.0f} ms] ", end="")
+    assert longest < 1.0
+
+
+def test_two_reconcilers_never_start_a_run_twice(world: PostgresWorld) -> None:
+    async def reconcile(store: Store, owner: str) -> list[str]:
+        got = []
+        while claimed := await store.claim_next(owner=owner, ttl=TTL):
+            run = claimed.run.identity.run_id
+            await store.append(run, [event(run, "RunStarted")], fence=claimed.lease.fence)
+            got.append(str(run))
+        return got
+
+    async def scenario() -> None:
+        tenants = ["a", "b", "c"]
+        for number in range(60):
+            where = {"tenant_id": tenants[number % 3]}
+            await world.store.create_run(new_run(f"r{number}", run=where), [event(f"r{number}", "RunQueued")])
+        stores = [world.store, world.other] * 4
+        taken = await asyncio.gather(*(reconcile(store, f"w{n}") for n, store in enumerate(stores)))
+        assert Counter(run for each in taken for run in each) == Counter(f"r{n}" for n in range(60))
+        for number in range(60):
+            assert [record.event_type for record in await world.store.read(RunId(f"r{number}"))] == [
+                "RunQueued",
+                "RunStarted",
+            ]
+
+    world.run(scenario())
+
+
+@pytest.mark.parametrize("way", ["claim_next", "claim", "claim_lapsed"])
+def test_no_moment_has_more_live_runs_than_a_limit(world: PostgresWorld, way: str) -> None:
+    """Eight tasks over two stores take and give back; after each take, all that are live are counted."""
+    most = 3
+
+    async def take(store: Store, number: int) -> object:
+        if way == "claim":
+            return await store.claim(RunId(f"r{number}"), owner="w", ttl=TTL)
+        call = store.claim_next if way == "claim_next" else store.claim_lapsed
+        claimed = await call(owner="w", ttl=TTL)
+        return claimed.lease if claimed is not None else None
+
+    async def work(store: Store, number: int, held: list[int]) -> None:
+        for _ in range(12):
+            lease = await take(store, number)
+            if lease is None:
+                await asyncio.sleep(0)
+                continue
+            held.append(number)
+            assert len(held) <= most
+            await asyncio.sleep(0.002)
+            held.remove(number)
+            await store.release(lease)  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        for number in range(8):
+            run = f"r{number}"
+            if way == "claim_lapsed":
+                await world.store.release(await started(world.store, run))
+            else:
+                await world.store.create_run(new_run(run), [])
+        await world.store.set_limit(Limit("default", "plan", "nightly", most))
+        held: list[int] = []
+        stores = [world.store, world.other] * 4
+        await asyncio.gather(*(work(store, number, held) for number, store in enumerate(stores)))
+        live = world.execute("SELECT count(*) FROM leases WHERE owner <> ''")
+        assert live == [(0,)]
+
+    world.run(scenario())
+
+
+def test_requests_at_once_are_one_run(world: PostgresWorld) -> None:
+    async def scenario() -> None:
+        stores = [world.store, world.other] * 4
+        asked = [
+            store.create_run(new_run(f"r{n}", run_request_id="req"), [event(f"r{n}", "RunQueued")])
+            for n, store in enumerate(stores)
+        ]
+        created = await asyncio.gather(*asked)
+        assert [one.duplicate for one in created].count(False) == 1
+        assert len({one.run.identity.run_id for one in created}) == 1
+        assert (await world.store.stats())[:3] == (1, 1, 1)
+
+    world.run(scenario())
+
+
+def test_refusals_at_once_leave_nothing(world: PostgresWorld) -> None:
+    async def scenario() -> None:
+        await world.store.set_limit(Limit("default", "tenant", "default", 1))
+        await started(world.store, "r0")
+        stores = [world.store, world.other] * 4
+        asked = [
+            store.create_run(new_run(f"n{n}", backpressure=Backpressure.REJECT), [])
+            for n, store in enumerate(stores)
+        ]
+        refused = await asyncio.gather(*asked, return_exceptions=True)
+        assert all(isinstance(one, RunRefused) for one in refused)
+        assert (await world.store.stats()).runs == 1
+        assert await world.store.problems() == []
+
+    world.run(scenario())

@@ -1,0 +1,71 @@
+"""A run can be taken out of a store and put into another."""
+
+import asyncio
+
+import pytest
+
+from podium.errors import RunNotFound
+from podium.model.ids import RunId
+from podium.operations.transfer import InvalidExport, export_run, import_run
+from podium.stores.memory import MemoryStore
+from podium.testing.clock import VirtualClock
+from podium.testing.events import event
+from podium.testing.store_promises import started
+
+
+async def exported(store: MemoryStore) -> list[bytes]:
+    return [line async for line in export_run(store, "default", "r1")]
+
+
+async def a_run() -> MemoryStore:
+    store = MemoryStore(VirtualClock())
+    lease = await started(store, run_request_id="req-1", priority=7, metadata=b'{"by":"me"}')
+    steps = [event("r1", "StepCompleted", f"s{n}", output="ä\0") for n in range(1500)]
+    await store.append(RunId("r1"), steps, fence=lease.fence)
+    await store.append(RunId("r1"), [event("r1", "RunCompleted")], fence=lease.fence)
+    await store.append(RunId("r1"), [event("r1", "SignalRejected", subject="late")])
+    return store
+
+
+def test_an_imported_run_is_the_run_that_was_exported() -> None:
+    async def scenario() -> None:
+        source, target = await a_run(), MemoryStore(VirtualClock())
+        lines = await exported(source)
+        assert len(lines) == 1 + 1504
+        created = await import_run(target, lines)
+        assert (created.duplicate, created.run.head, created.run.status) == (False, 1504, "COMPLETED")
+        assert await target.read(RunId("r1"), limit=9999) == await source.read(RunId("r1"), limit=9999)
+        assert created.run.metadata == b'{"by":"me"}'
+        assert await exported(target) == lines
+        again = await import_run(target, lines)
+        assert again.duplicate
+
+    asyncio.run(scenario())
+
+
+def test_an_export_that_was_cut_or_is_none_is_refused_whole() -> None:
+    async def scenario() -> None:
+        lines = await exported(await a_run())
+        target = MemoryStore(VirtualClock())
+        for broken, told in (
+            (lines[:-1], "not complete: 1503 of 1504"),
+            ([*lines[:-1], lines[-1][:40]], "no export of a run"),
+            ([], "no export of a run"),
+            ([b"hello\n"], "no export of a run"),
+            ([lines[0].replace(b"podium-run-1", b"podium-run-9"), *lines[1:]], "format 'podium-run-9'"),
+            ([lines[0].replace(b'"r1"', b'"r2"', 1), *lines[1:]], "not complete"),
+        ):
+            with pytest.raises(InvalidExport, match=told):
+                await import_run(target, broken)
+        assert (await target.stats()).runs == 0
+
+    asyncio.run(scenario())
+
+
+def test_another_tenants_run_cannot_be_exported() -> None:
+    async def scenario() -> None:
+        store = await a_run()
+        with pytest.raises(RunNotFound):
+            [line async for line in export_run(store, "acme", "r1")]
+
+    asyncio.run(scenario())
