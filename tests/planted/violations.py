@@ -223,8 +223,8 @@ VIOLATIONS = [
         "NR39",
         "steps of one group are put side by side whatever they depend on",
         _VALIDATION,
-        "for needed in step.depends_on if needed.int in index_of] for step in steps]\n",
-        "for needed in step.depends_on if needed.int in index_of and not step.parallel_group] for step in steps]\n",
+        "            if index is not None:\n                indexes.append(index)\n",
+        "            if index is not None and not step.parallel_group:\n                indexes.append(index)\n",
     ),
     Violation(
         "NR40",

@@ -15,7 +15,8 @@ _FORM: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2
 
 def timestamp(moment: datetime) -> Timestamp:
     """An aware moment as text, like 2026-01-01T12:00:00.000000Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    return in_utc.isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def moment(text: Timestamp) -> datetime:

@@ -138,7 +138,16 @@ def _examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
 
 def _indexed_dependencies(steps: Sequence[ModelWorkflowStep], index_of: dict[int, int]) -> list[list[int]]:
     """Per step, the indexes of the steps it names; names that no step has are left out."""
-    return [[index_of[needed.int] for needed in step.depends_on if needed.int in index_of] for step in steps]
+    # Loops with one look-up each: a comprehension inside another is a call of its own for every step.
+    every: list[list[int]] = []
+    for step in steps:
+        indexes: list[int] = []
+        for needed in step.depends_on:
+            index = index_of.get(needed.int)
+            if index is not None:
+                indexes.append(index)
+        every.append(indexes)
+    return every
 
 
 def _order(

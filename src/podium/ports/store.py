@@ -41,6 +41,7 @@ class AppendedEvent(NamedTuple):
 
 class CreatedRun(NamedTuple):
     run: Run
+    # Those that were stored: none if the run was there before.
     events: tuple[AppendedEvent, ...]
     # The same request had been made before: this is its run, and nothing was stored.
     duplicate: bool
@@ -138,7 +139,7 @@ class Leases(Protocol):
         ...
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
-        """None if it was lost in the meantime."""
+        """None if it was lost or has lapsed: its slot may be somebody else's, so it has to be claimed anew."""
         ...
 
     async def release(self, lease: Lease) -> None: ...
@@ -194,7 +195,10 @@ class Outbox(Protocol):
     async def claim_line(
         self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
     ) -> OutboxClaim | None:
-        """Take the line of a run that has something to deliver and is not held by another relay."""
+        """Take the line of a run that has something to deliver and is not held by another relay.
+
+        The run whose turn was longest ago comes first.
+        """
         ...
 
     async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:

@@ -64,6 +64,8 @@ class _Line:
     not_before: float = float("-inf")
     failures: int = 0
     error: str = ""
+    # Rises with every claim of the bus: whose turn was longest ago is next.
+    turn: int = 0
 
 
 class MemoryStore:
@@ -72,7 +74,7 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._runs: dict[str, _Kept] = {}
-        self._pruned: dict[tuple[str, ...], tuple[str, str, str]] = {}
+        self._pruned: dict[tuple[str, ...], str] = {}
         self._limits: dict[tuple[str, str, str], int] = {}
         self._served: dict[str, int] = {}
         self._buses: dict[str, dict[str, _Line]] = {}
@@ -93,9 +95,9 @@ class MemoryStore:
         earlier = next((kept for kept in self._runs.values() if _admitted(kept.row) == admission), None)
         if earlier is not None:
             rules.check_same_request(new, earlier.row.plan_sha256, earlier.row.inputs_sha256)
-            known = tuple(AppendedEvent(record, duplicate=True, differs=False) for record in earlier.log)
-            return CreatedRun(earlier.row, known, duplicate=True)
-        if admission in self._pruned or new.identity.run_id in self._runs:
+            return CreatedRun(earlier.row, (), duplicate=True)
+        run_id = new.identity.run_id
+        if admission in self._pruned or run_id in self._runs or run_id in self._pruned.values():
             raise RunRequestConflict(f"run {new.identity.run_id!r} exists or existed; use another run id")
         if new.backpressure is Backpressure.REJECT and (full := self._full_limit(_scopes_of(new))):
             raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
@@ -202,7 +204,9 @@ class MemoryStore:
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
         kept = self._runs.get(lease.run_id)
         held = kept.leases.get(lease.fence.attempt) if kept is not None else None
-        if held is None or not held.owner or held.generation != lease.fence.generation:
+        if held is None or held.generation != lease.fence.generation:
+            return None
+        if kept is None or not self._is_live(kept, lease.fence.attempt):
             return None
         held.expires = self._clock.elapsed() + ttl.total_seconds()
         return replace(lease, expires_at=timestamp(self._clock.now() + ttl))
@@ -325,19 +329,28 @@ class MemoryStore:
         self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
     ) -> OutboxClaim | None:
         now = self._clock.elapsed()
-        for run_id, line in self._buses.get(bus, {}).items():
-            if line.waiting and line.held_until <= now and line.not_before <= now:
-                line.generation += 1
-                line.held_until = now + ttl.total_seconds()
-                by_seq = {record.run_seq: record for record in self._runs[run_id].log}
-                return OutboxClaim(
-                    bus=bus,
-                    run_id=RunId(run_id),
-                    generation=line.generation,
-                    failures=line.failures,
-                    records=tuple(by_seq[seq] for seq in line.waiting[:limit]),
-                )
-        return None
+        lines = self._buses.get(bus, {})
+        free = [
+            (line.turn, run_id)
+            for run_id, line in lines.items()
+            if line.waiting and line.held_until <= now and line.not_before <= now
+        ]
+        if not free:
+            return None
+        # The first of those whose turn was longest ago; the sort is stable.
+        _, run_id = min(free, key=lambda one: one[0])
+        line = lines[run_id]
+        line.turn = 1 + max(one.turn for one in lines.values())
+        line.generation += 1
+        line.held_until = now + ttl.total_seconds()
+        by_seq = {record.run_seq: record for record in self._runs[run_id].log}
+        return OutboxClaim(
+            bus=bus,
+            run_id=RunId(run_id),
+            generation=line.generation,
+            failures=line.failures,
+            records=tuple(by_seq[seq] for seq in line.waiting[:limit]),
+        )
 
     async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:
         line = self._held_line(claim)
@@ -409,8 +422,8 @@ class MemoryStore:
         kept = self._kept(run_id)
         undelivered = any(lines.get(run_id, _Line()).waiting for lines in self._buses.values())
         rules.check_prunable(kept.row, undelivered=undelivered)
-        row = kept.row
-        self._pruned[_admitted(row)] = (row.identity.run_id, row.plan_sha256, row.inputs_sha256)
+        self._pruned[_admitted(kept.row)] = run_id
+        self._dead = {key: dead for key, dead in self._dead.items() if key[1] != run_id}
         del self._runs[run_id]
         for lines in self._buses.values():
             lines.pop(run_id, None)

@@ -431,7 +431,7 @@ class TenantPromises:
             (RunQuery(environment_id="local"), ["c", "b", "a"]),
             (RunQuery(created_before="2000-01-01T00:00:00.000000Z"), []),
         ],
-        ids=str,
+        ids=["one status", "two statuses", "plan", "project", "environment", "age"],
     )
     def test_runs_are_filtered(self, world: World, query: RunQuery, found: list[str]) -> None:
         async def scenario() -> None:
@@ -484,6 +484,17 @@ class LeasePromises:
                 assert lease is not None
                 lease = await world.store.renew(lease, ttl=TTL)
             assert await world.other.claim(R1, owner="b", ttl=TTL) is None
+
+        world.run(scenario())
+
+    def test_a_lapsed_lease_cannot_be_renewed_for_its_slot_may_be_taken(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            world.pass_time(31)
+            assert await world.store.renew(lease, ttl=TTL) is None
+            # Nobody has taken it, so what its holder knows is still recorded.
+            await world.store.append(R1, [event("r1", "StepCompleted", "a")], fence=lease.fence)
+            assert await world.store.claim(R1, owner="driver", ttl=TTL) is not None
 
         world.run(scenario())
 
@@ -819,6 +830,24 @@ class OutboxPromises:
 
         world.run(scenario())
 
+    def test_a_busy_run_does_not_keep_the_others_from_being_delivered(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.add_bus("kafka")
+            lease = await started(world.store, "busy")
+            await started(world.store, "quiet")
+            served = []
+            for number in range(3):
+                claim = await world.store.claim_line("kafka", owner="relay", ttl=TTL)
+                assert claim is not None
+                served.append(claim.run_id)
+                await world.store.delivered(claim, claim.records[-1].run_seq)
+                await world.store.append(
+                    RunId("busy"), [event("busy", "StepStarted", f"s{number}")], fence=lease.fence
+                )
+            assert served == ["busy", "quiet", "busy"]
+
+        world.run(scenario())
+
     def test_a_relay_that_lost_its_claim_changes_nothing(self, world: World) -> None:
         async def scenario() -> None:
             await world.store.add_bus("kafka")
@@ -931,6 +960,9 @@ class PruningPromises:
             await world.store.prune(R1)
             with pytest.raises(RunRequestConflict):
                 await world.store.create_run(new_run("r2", run_request_id="req-1"), [])
+            # Nor does another run get its id: an old fence would fit again.
+            with pytest.raises(RunRequestConflict):
+                await world.store.create_run(new_run("r1", run_request_id="req-2"), [])
 
         world.run(scenario())
 

@@ -11,7 +11,6 @@ from podium.errors import InvalidEvent, InvalidId, RunNotFound, StoreUnavailable
 from podium.model.ids import RunId
 from podium.model.leases import WakeUp
 from podium.model.runs import RunQuery
-from podium.ports.store import Limit
 from podium.stores.postgres import PostgresStore
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import R1, TTL, StorePromises, started
@@ -92,24 +91,6 @@ def test_a_cancelled_append_leaves_nothing_behind(world: PostgresWorld) -> None:
         assert (await world.other.get_run(R1)).head == 2
         assert not (await world.store.append(R1, [write], fence=lease.fence))[0].duplicate
 
-    world.run(scenario())
-
-
-def test_a_lapsed_lease_is_renewed_only_if_its_slot_is_still_free(world: PostgresWorld) -> None:
-    async def scenario() -> None:
-        await world.store.set_limit(world_limit)
-        first = await started(world.store, "r1")
-        await world.store.create_run(new_run("r2"), [])
-        world.pass_time(31)
-        assert await world.store.renew(first, ttl=TTL) is not None
-        world.pass_time(31)
-        second = await world.other.claim(RunId("r2"), owner="w", ttl=TTL)
-        assert second is not None
-        assert await world.store.renew(first, ttl=TTL) is None
-        await world.other.release(second)
-        assert await world.store.renew(first, ttl=TTL) is not None
-
-    world_limit = Limit("default", "tenant", "default", 1)
     world.run(scenario())
 
 

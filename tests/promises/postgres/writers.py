@@ -92,8 +92,16 @@ async def _append(store: PostgresStore, job: Job, run: str, batch: _Batch) -> No
         return
 
 
+async def _open(job: Job) -> PostgresStore:
+    while True:
+        try:
+            return await PostgresStore.open(job.conninfo, schema=job.schema)
+        except StoreUnavailable:
+            await asyncio.sleep(0.05)  # killed before this process had even begun
+
+
 async def _main(job: Job) -> None:
-    store = await PostgresStore.open(job.conninfo, schema=job.schema)
+    store = await _open(job)
     stop = asyncio.Event()
     if job.batches is None:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), stop.set)

@@ -27,12 +27,11 @@ ON CONFLICT (run, attempt) DO UPDATE
  WHERE leases.owner = '' OR leases.expires_at <= clock_timestamp()
 RETURNING generation, {as_text("expires_at")}
 """
-# A lease that has lapsed holds no slot any longer: renewing it needs room, like claiming it.
+# A lease that has lapsed holds no slot any longer: it has to be claimed anew.
 _RENEW: Final = f"""
 UPDATE leases SET expires_at = clock_timestamp() + %(ttl)s
  WHERE run = (SELECT number FROM runs WHERE run_id = %(run_id)s) AND attempt = %(attempt)s
-   AND owner <> '' AND generation = %(generation)s
-   AND (%(has_room)s OR expires_at > clock_timestamp())
+   AND owner <> '' AND generation = %(generation)s AND expires_at > clock_timestamp()
 RETURNING {as_text("expires_at")}
 """
 _RELEASE: Final = """
@@ -111,30 +110,15 @@ async def _take(
 
 
 async def renew(connections: Connections, lease: Lease, *, ttl: timedelta) -> Lease | None:
-    is_of_run = not lease.fence.attempt
     asked: dict[str, Any] = {
         "run_id": lease.run_id,
         "attempt": lease.fence.attempt,
         "generation": lease.fence.generation,
         "ttl": ttl,
-        "has_room": not is_of_run,
     }
     async with connections.writing() as connection:
         row = await (await connection.execute(_RENEW, asked)).fetchone()
-    if row is None and is_of_run:
-        row = await _renew_lapsed(connections, asked)
     return replace(lease, expires_at=row[0]) if row is not None else None
-
-
-async def _renew_lapsed(connections: Connections, asked: dict[str, Any]) -> tuple[Any, ...] | None:
-    async with connections.writing() as connection:
-        try:
-            _, run = await _locked(connection, asked["run_id"])
-        except RunNotFound:
-            return None
-        if await _is_full(connections, connection, run):
-            return None
-        return await (await connection.execute(_RENEW, {**asked, "has_room": True})).fetchone()
 
 
 async def release(connections: Connections, lease: Lease) -> None:

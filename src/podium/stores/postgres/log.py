@@ -44,8 +44,8 @@ SELECT {EVENT} FROM events e
  WHERE e.run = (SELECT number FROM runs WHERE run_id = %s) AND e.run_seq > %s ORDER BY e.run_seq LIMIT %s
 """
 _ADMIT: Final = """
-INSERT INTO admissions (tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id, run)
-VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING run
+INSERT INTO admissions (tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id, run, run_id)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING run
 """
 _ADMITTED: Final = f"""
 SELECT {RUN} FROM admissions a LEFT JOIN runs r ON r.number = a.run
@@ -178,10 +178,10 @@ async def create_run(connections: Connections, new: NewRun, writes: Sequence[Eve
     async with connections.writing(connections.key("run", run.run_id)) as connection:
         number, now, has_buses = await _first(connection, _NEW_NUMBER)
         # Two requests at once: the second waits here until the first is stored, and then finds it.
-        mine = await connection.execute(_ADMIT, [*admission, number])
+        mine = await connection.execute(_ADMIT, [*admission, number, run.run_id])
         if await mine.fetchone() is None:
             admitted = await connection.execute(_ADMITTED, admission, binary=True)
-            return await _created_before(connection, new, await admitted.fetchone())
+            return _created_before(new, await admitted.fetchone())
         row = rules.first_row(new, now)
         columns = _columns(row, needs_approval=new.needs_approval)
         created = await connection.execute(_CREATE, [number, *columns])
@@ -200,15 +200,12 @@ async def create_run(connections: Connections, new: NewRun, writes: Sequence[Eve
     return CreatedRun(row, rules.outcome(writes, {}, stored), duplicate=False)
 
 
-async def _created_before(connection: Connection, new: NewRun, earlier: tuple[Any, ...] | None) -> CreatedRun:
-    if earlier is None or earlier[0] is None:  # its run was removed; the admission is what is left
+def _created_before(new: NewRun, earlier: tuple[Any, ...] | None) -> CreatedRun:
+    if earlier is None or earlier[0] is None:  # another run has its id, or its run was removed
         raise RunRequestConflict(f"run {new.identity.run_id!r} exists or existed; use another run id")
     _, row = run_of(earlier)
     rules.check_same_request(new, row.plan_sha256, row.inputs_sha256)
-    log = await connection.execute(_READ, [row.identity.run_id, 0, None], binary=True)
-    known = records_of(row.identity, await log.fetchall())
-    events = tuple(AppendedEvent(record, duplicate=True, differs=False) for record in known)
-    return CreatedRun(row, events, duplicate=True)
+    return CreatedRun(row, (), duplicate=True)
 
 
 def _columns(row: Run, *, needs_approval: bool) -> list[object]:

@@ -17,11 +17,12 @@ _ADD_ROWS: Final = (
 )
 _CLAIM: Final = """
 UPDATE outbox_lines line
-   SET generation = generation + 1, owner = %(owner)s, held_until = clock_timestamp() + %(ttl)s
+   SET generation = generation + 1, owner = %(owner)s, held_until = clock_timestamp() + %(ttl)s,
+       turn = clock_timestamp()
   FROM (SELECT run, bus FROM outbox_lines
          WHERE bus = %(bus)s AND first_seq IS NOT NULL
            AND held_until <= clock_timestamp() AND not_before <= clock_timestamp()
-         ORDER BY number LIMIT 1 FOR UPDATE SKIP LOCKED) chosen
+         ORDER BY turn, number LIMIT 1 FOR UPDATE SKIP LOCKED) chosen
  WHERE (line.run, line.bus) = (chosen.run, chosen.bus)
 RETURNING line.run, line.generation, line.failures
 """

@@ -34,7 +34,7 @@ _THIS_REQUEST: Final = (
 )
 
 _RUN: Final = f"SELECT {RUN_COLUMNS} FROM runs r WHERE r.run_id = ?"
-_RUN_BY_REQUEST: Final = f"SELECT number, {RUN_COLUMNS} FROM runs r WHERE {_THIS_REQUEST}"
+_RUN_BY_REQUEST: Final = f"SELECT {RUN_COLUMNS} FROM runs r WHERE {_THIS_REQUEST}"
 _RUN_BY_ENGINE: Final = (
     f"SELECT {RUN_COLUMNS} FROM runs r WHERE engine_provider = ? AND engine_workflow = ? AND engine_run = ? "
     "ORDER BY number LIMIT 1"
@@ -89,10 +89,9 @@ def create_run(db: apsw.Connection, at: Moment, new: NewRun, writes: Sequence[Ev
     )
     earlier = db.execute(_RUN_BY_REQUEST, request).fetchone()
     if earlier is not None:
-        found = run_of(earlier[1:])
+        found = run_of(earlier)
         rules.check_same_request(new, found.plan_sha256, found.inputs_sha256)
-        known = _events(db, earlier[0], found.identity, after=0, limit=_ALL)
-        return CreatedRun(found, tuple(AppendedEvent(one, True, False) for one in known), duplicate=True)
+        return CreatedRun(found, (), duplicate=True)
     _check_unused(db, run.run_id, request)
     if new.backpressure is Backpressure.REJECT:
         full = ownership.full_limit(db, at, rules.scopes(run, new.concurrency_key))
@@ -174,8 +173,9 @@ def set_engine(db: apsw.Connection, run_id: str, engine: EngineRunRef, fence: Fe
 
 def _check_unused(db: apsw.Connection, run_id: str, request: tuple[str, ...]) -> None:
     used = db.execute(
-        f"SELECT EXISTS (SELECT 1 FROM runs WHERE run_id = ?) OR EXISTS (SELECT 1 FROM pruned WHERE {_THIS_REQUEST})",
-        (run_id, *request),
+        "SELECT EXISTS (SELECT 1 FROM runs WHERE run_id = ?) OR EXISTS (SELECT 1 FROM pruned WHERE run_id = ?) "
+        f"OR EXISTS (SELECT 1 FROM pruned WHERE {_THIS_REQUEST})",
+        (run_id, run_id, *request),
     ).get
     if used:
         raise RunRequestConflict(f"run {run_id!r} exists or existed; use another run id")

@@ -1,6 +1,6 @@
 """A moment as the store sees it: the wall clock for people, the boot-time clock for what decides."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from podium.model.times import Timestamp, timestamp
@@ -14,10 +14,10 @@ class Moment(NamedTuple):
 
     @property
     def text(self) -> Timestamp:
-        return _text(self.now)
+        return timestamp(self.now)
 
     def text_after(self, wait: timedelta) -> Timestamp:
-        return _text(self.now + wait)
+        return timestamp(self.now + wait)
 
     def elapsed_after(self, wait: timedelta) -> float:
         return self.elapsed + wait.total_seconds()
@@ -32,10 +32,3 @@ class Moments:
 
     def __call__(self) -> Moment:
         return Moment(self._clock.now(), self._clock.elapsed(), self._boot)
-
-
-def _text(moment: datetime) -> Timestamp:
-    """What `timestamp` says, in a tenth of its time when the moment is in UTC, as clocks give it."""
-    if moment.tzinfo is UTC:
-        return moment.isoformat(timespec="microseconds")[:-6] + "Z"
-    return timestamp(moment)

@@ -17,11 +17,11 @@ _ADD_TO_LINE: Final = (
 _FREE_LINE: Final = (
     "SELECT l.number, l.run, l.generation, l.failures FROM buses b CROSS JOIN lines l ON l.bus = b.number "
     "WHERE b.bus = ? AND l.waiting > 0 AND (l.boot <> ? OR "
-    "(coalesce(l.held_until <= ?, true) AND coalesce(l.not_before <= ?, true))) ORDER BY l.number LIMIT 1"
+    "(coalesce(l.held_until <= ?, true) AND coalesce(l.not_before <= ?, true))) ORDER BY l.turn, l.number LIMIT 1"
 )
 _HOLD: Final = (
-    "UPDATE lines SET generation = generation + 1, owner = ?, boot = ?, held_until = ?, not_before = NULL "
-    "WHERE number = ?"
+    "UPDATE lines SET generation = generation + 1, owner = ?, boot = ?, held_until = ?, not_before = NULL, "
+    "turn = 1 + (SELECT max(turn) FROM lines other WHERE other.bus = lines.bus) WHERE number = ?"
 )
 _HELD: Final = (
     "SELECT l.number, l.run, l.waiting, l.failures FROM lines l JOIN buses b ON b.number = l.bus "

@@ -57,7 +57,8 @@ _TAKE: Final = (
 )
 _RENEW: Final = (
     "UPDATE leases SET boot = ?, expires = ? "
-    "WHERE run = (SELECT number FROM runs WHERE run_id = ?) AND attempt = ? AND owner <> '' AND generation = ?"
+    "WHERE run = (SELECT number FROM runs WHERE run_id = ?) AND attempt = ? AND owner <> '' AND generation = ? "
+    "AND boot = ? AND expires > ?"
 )
 _RELEASE: Final = "UPDATE leases SET owner = '' WHERE run = ? AND attempt = ? AND generation = ?"
 _SERVED: Final = (
@@ -92,7 +93,8 @@ def take(
 
 def renew(db: apsw.Connection, at: Moment, lease: Lease, ttl: timedelta) -> bool:
     fence = lease.fence
-    db.execute(_RENEW, (at.boot, at.elapsed_after(ttl), lease.run_id, fence.attempt, fence.generation))
+    held = (lease.run_id, fence.attempt, fence.generation, at.boot, at.elapsed)
+    db.execute(_RENEW, (at.boot, at.elapsed_after(ttl), *held))
     return db.changes() == 1
 
 

@@ -60,6 +60,8 @@ CREATE TABLE admissions (
     plan_version     text COLLATE "C" NOT NULL,
     run_request_id   text COLLATE "C" NOT NULL,
     run              bigint NOT NULL,
+    -- Never given to another run: an old fence would fit again.
+    run_id           text COLLATE "C" NOT NULL UNIQUE,
     PRIMARY KEY (tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id)
 );
 
@@ -145,9 +147,11 @@ CREATE TABLE outbox_lines (
     not_before  timestamptz NOT NULL DEFAULT '-infinity',
     failures    integer NOT NULL DEFAULT 0,
     error       text NOT NULL DEFAULT '',
+    -- When it was last claimed: whose turn was longest ago is next, so that a busy run starves no other.
+    turn        timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (run, bus)
 ) WITH (fillfactor = 70);
-CREATE INDEX outbox_lines_with_work ON outbox_lines (bus, number) WHERE first_seq IS NOT NULL;
+CREATE INDEX outbox_lines_with_work ON outbox_lines (bus, turn, number) WHERE first_seq IS NOT NULL;
 
 CREATE TABLE outbox (
     run      bigint NOT NULL,

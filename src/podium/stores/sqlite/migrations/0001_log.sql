@@ -86,5 +86,7 @@ CREATE TABLE pruned (
     PRIMARY KEY (tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id)
 ) WITHOUT ROWID;
 
+CREATE INDEX pruned_by_run ON pruned (run_id);
+
 -- Removed runs whose rows are still being deleted, a few at a time; if that was cut short, the next prune goes on.
 CREATE TABLE removals (run INTEGER PRIMARY KEY);

@@ -25,11 +25,14 @@ CREATE TABLE lines (
     not_before REAL,
     failures   INTEGER NOT NULL DEFAULT 0,
     error      TEXT NOT NULL DEFAULT '',
+    -- Rises with every claim of the bus: whose turn was longest ago is next, so that a busy run starves no other.
+    turn       INTEGER NOT NULL DEFAULT 0,
     UNIQUE (bus, run)
 );
 
 CREATE INDEX lines_by_run ON lines (run);
-CREATE INDEX lines_waiting ON lines (bus, number) WHERE waiting > 0;
+CREATE INDEX lines_waiting ON lines (bus, turn, number) WHERE waiting > 0;
+CREATE INDEX lines_by_turn ON lines (bus, turn);
 
 CREATE TABLE outbox (
     line    INTEGER NOT NULL REFERENCES lines (number),
