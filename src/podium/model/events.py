@@ -5,6 +5,9 @@ place in the run (`run_seq`) and the moment it became durable. Records are never
 code that wrote them: types and optional fields may be added, and what an old one means never changes.
 
 The payload travels as the bytes of a JSON object and is decoded by whoever needs it; most readers do not.
+
+The structs that exist by the hundred thousand are hidden from the garbage collector (`gc=False`): they hold only
+values that cannot refer back to them.
 """
 
 import re
@@ -50,7 +53,7 @@ class EventType(StrEnum):
     ALERT_RAISED = "AlertRaised"
 
 
-class EventWrite(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class EventWrite(msgspec.Struct, gc=False, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """An event before it is stored. `step_id` is for Step* events, and only for them."""
 
     event_id: str
@@ -63,7 +66,7 @@ class EventWrite(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     payload: bytes = NO_PAYLOAD
 
 
-class RunIdentity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class RunIdentity(msgspec.Struct, gc=False, frozen=True, kw_only=True, rename="camel"):
     """Whose run it is and of which plan: the part of an envelope that all events of a run share."""
 
     run_id: RunId
@@ -74,7 +77,7 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     plan_version: str
 
 
-class EventRecord(msgspec.Struct, frozen=True, rename="camel"):
+class EventRecord(msgspec.Struct, gc=False, frozen=True, rename="camel"):
     """An event in the log."""
 
     run: RunIdentity

@@ -15,7 +15,7 @@ from podium.model.times import Timestamp
 from podium.model.transitions import RunStatus, StepStatus
 
 
-class Failure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
     """Why something failed; `category` is USER, SYSTEM, PLATFORM or TIMEOUT."""
 
     category: str = "SYSTEM"
@@ -24,7 +24,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     retryable: bool = False
 
 
-class AttemptSnapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class AttemptSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
     """One attempt of a step."""
 
     logical_attempt_id: int
@@ -38,7 +38,7 @@ class AttemptSnapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     stopped: bool = False
 
 
-class StepSnapshot(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class StepSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
     """One instance of a step: its newest attempt, and up to nine before it, newest first."""
 
     step_id: str

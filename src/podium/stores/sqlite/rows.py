@@ -64,4 +64,10 @@ def record_of(run: RunIdentity, row: Sequence[Any]) -> EventRecord:
 
 
 def records_of(run: RunIdentity, rows: Iterable[Sequence[Any]]) -> list[EventRecord]:
-    return [record_of(run, row) for row in rows]
+    # Not by calling record_of: a log has hundreds of thousands of rows.
+    return [
+        EventRecord(
+            run, seq, event_id, event_type, step_id, logical, engine, key.hex(), emitted, persisted, payload
+        )
+        for seq, event_id, event_type, step_id, logical, engine, key, emitted, persisted, payload in rows
+    ]
