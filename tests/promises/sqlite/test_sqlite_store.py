@@ -548,10 +548,12 @@ class TestMaintenance:
 
 def test_threads_end_with_the_store(world: SqliteWorld) -> None:
     async def scenario() -> None:
-        store = await SqliteStore.open(world.path, clock=world.clock)
+        # A name of its own: threads of other tests may be about to end.
+        path = world.path.with_name("threads-of-this-test.db")
+        store = await SqliteStore.open(path, clock=world.clock)
         await asyncio.gather(*(store.create_run(new_run(f"x{n}"), []) for n in range(5)))
         await store.stats()
-        name = f"podium writer of {world.path.name}"
+        name = f"podium writer of {path.name}"
         assert sum(thread.name == name for thread in threading.enumerate()) == 1
         await store.close()
         assert not any(thread.name == name for thread in threading.enumerate())
