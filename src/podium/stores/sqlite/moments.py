@@ -9,12 +9,9 @@ from podium.ports.clock import Clock
 
 class Moment(NamedTuple):
     now: datetime
+    text: Timestamp
     elapsed: float
     boot: str
-
-    @property
-    def text(self) -> Timestamp:
-        return timestamp(self.now)
 
     def text_after(self, wait: timedelta) -> Timestamp:
         return timestamp(self.now + wait)
@@ -31,4 +28,5 @@ class Moments:
         self._boot = boot
 
     def __call__(self) -> Moment:
-        return Moment(self._clock.now(), self._clock.elapsed(), self._boot)
+        now = self._clock.now()
+        return Moment(now, timestamp(now), self._clock.elapsed(), self._boot)

@@ -55,7 +55,7 @@ class SqliteStore:
         self._reader = database.connect()
         self._watching = Watching(self._data_version)
         self._writer = Writer(
-            database, lock, version=version, patience=patience, on_commit=self._watching.tell
+            database, lock, moments, version=version, patience=patience, on_commit=self._watching.tell
         )
         # For what takes long: lists, counts, checks.
         self._scans = ThreadPoolExecutor(max_workers=1, thread_name_prefix="podium-scan")
@@ -134,7 +134,7 @@ class SqliteStore:
         check_new_run(new)
         rules.check_writes(writes)
         return await self._writer.write(
-            lambda db: log.create_run(db, self._moments(), new, writes), touches=new.identity.run_id
+            lambda db: log.create_run(db, self._writer.moment, new, writes), touches=new.identity.run_id
         )
 
     async def append(
@@ -150,7 +150,7 @@ class SqliteStore:
         rules.check_writes(writes)
         return await self._writer.write(
             lambda db: log.append(
-                db, self._moments(), run_id, writes, fence, after, set_wake_ups, drop_wake_ups
+                db, self._writer.moment, run_id, writes, fence, after, set_wake_ups, drop_wake_ups
             ),
             touches=run_id,
         )
@@ -188,7 +188,7 @@ class SqliteStore:
 
     async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
         def change(db: apsw.Connection) -> Lease | None:
-            at = self._moments()
+            at = self._writer.moment
             number = log.number_of(db, run_id)
             if ownership.is_live(db, at, number, attempt):
                 return None
@@ -202,7 +202,7 @@ class SqliteStore:
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
         def change(db: apsw.Connection) -> Lease | None:
-            at = self._moments()
+            at = self._writer.moment
             if not ownership.renew(db, at, lease, ttl):
                 return None
             return replace(lease, expires_at=at.text_after(ttl))
@@ -222,7 +222,7 @@ class SqliteStore:
 
     async def _claim_found(self, find: ownership.FindRun, owner: str, ttl: timedelta) -> Claimed | None:
         def change(db: apsw.Connection) -> Claimed | None:
-            at = self._moments()
+            at = self._writer.moment
             number = find(db, at)
             if number is None:
                 return None
@@ -268,14 +268,16 @@ class SqliteStore:
         self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
     ) -> OutboxClaim | None:
         return await self._writer.write(
-            lambda db: outbox.claim_line(db, self._moments(), bus, owner, ttl, limit)
+            lambda db: outbox.claim_line(db, self._writer.moment, bus, owner, ttl, limit)
         )
 
     async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:
         return await self._writer.write(lambda db: outbox.delivered(db, claim, through_seq))
 
     async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
-        return await self._writer.write(lambda db: outbox.failed(db, self._moments(), claim, error, retry_in))
+        return await self._writer.write(
+            lambda db: outbox.failed(db, self._writer.moment, claim, error, retry_in)
+        )
 
     async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
         return await self._scan(lambda db: outbox.lines(db, self._moments(), bus))
@@ -292,7 +294,9 @@ class SqliteStore:
     # --- maintenance ------------------------------------------------------------------------------
 
     async def prune(self, run_id: RunId) -> None:
-        await self._writer.write(lambda db: maintenance.remove(db, self._moments(), run_id), touches=run_id)
+        await self._writer.write(
+            lambda db: maintenance.remove(db, self._writer.moment, run_id), touches=run_id
+        )
         while await self._writer.write(maintenance.remove_some):
             pass
 

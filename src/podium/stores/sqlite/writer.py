@@ -28,6 +28,7 @@ from podium.errors import PodiumError, StoreUnavailable
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.lock import FileLock
 from podium.stores.sqlite.migrations import check_still
+from podium.stores.sqlite.moments import Moments
 
 _T = TypeVar("_T")
 Change = Callable[[apsw.Connection], _T]
@@ -71,6 +72,7 @@ class Writer:
         self,
         database: Database,
         lock: FileLock,
+        moments: Moments,
         *,
         version: int,
         patience: float,
@@ -78,6 +80,9 @@ class Writer:
     ) -> None:
         self._database = database
         self._lock = lock
+        self._moments = moments
+        # When the transaction under way began; for the changes that are part of it.
+        self.moment = moments()
         self._version = version
         self._patience = patience
         self._on_commit = on_commit
@@ -295,6 +300,7 @@ class Writer:
         if self._db is None:
             self._db = self._database.connect(busy_timeout_ms=0)
         self._db.execute("BEGIN IMMEDIATE")
+        self.moment = self._moments()
         version = self._db.execute("PRAGMA user_version").get
         if version != self._version:
             self._db.execute("ROLLBACK")
