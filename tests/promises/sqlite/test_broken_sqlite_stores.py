@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from podium.model.times import timestamp
 from podium.stores.sqlite import log, outbox, ownership, tenants
 from podium.stores.sqlite.moments import Moment, Moments
 from podium.stores.sqlite.writer import Writer
@@ -54,7 +55,7 @@ def _numbers_from_before_the_lock(patch: Patch) -> None:
 def _wall_clock(patch: Patch) -> None:
     def by_the_wall(self: Moments) -> Moment:
         now = self._clock.now()
-        return Moment(now, now.timestamp(), self._boot)
+        return Moment(now, timestamp(now), now.timestamp(), self._boot)
 
     patch.setattr(Moments, "__call__", by_the_wall)
 
