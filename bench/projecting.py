@@ -96,7 +96,7 @@ async def _reading(report: Report, path: Path, events: int) -> None:
         unit="events/s",
         decides=False,
     )
-    report.goal("ours / the bare loop", min(ours_seconds) / min(floor_seconds), at_most=6.0)
+    report.goal("ours / the bare loop", min(ours_seconds) / min(floor_seconds), at_most=5.0)
     await store.close()
     rows.close()
 

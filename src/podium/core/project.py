@@ -12,7 +12,7 @@ projector may begin again anywhere it likes. After a gap in the sequence numbers
 the events have been read once more (resynchronised) the gap is accepted, for gaps are allowed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -92,9 +92,9 @@ class Steps(Mapping[str, StepSnapshot]):
         # What the next version changed: the value before, None for what did not exist.
         self._before: dict[str, StepSnapshot | None] = {}
 
-    def get(self, step_id: str, default: Any = None) -> Any:
-        found = self._find(step_id)
-        return default if found is None else found
+    def look_up(self) -> Callable[[str], StepSnapshot | None]:
+        """A way to ask this version for many steps, until a next version is made."""
+        return self._table.get if self._table is not None else self._find
 
     def __getitem__(self, step_id: str) -> StepSnapshot:
         found = self._find(step_id)
@@ -191,6 +191,7 @@ class _Fold:
         self._seq = summary.last_event_seq
         self._status = summary.status
         self._fields: dict[str, Any] = {}
+        self._known = snapshot.steps.look_up()
         # The steps that events were about; they become snapshots once, at the end.
         self._touched: dict[str, _Step] = {}
         self._alerts: list[Alert] = []
@@ -217,7 +218,7 @@ class _Fold:
                 return True
             step = self._touched.get(step_id)
             if step is None:
-                step = self._touched[step_id] = _Step(self._from.steps.get(step_id))
+                step = self._touched[step_id] = _Step(self._known(step_id))
             if not step.take(record, *transition):
                 self._illegal(record)
         elif event_type in RUN_TRANSITIONS:
@@ -259,8 +260,10 @@ class _Fold:
             counts[_counter_of(snapshot.newest)] += 1
             steps.put(snapshot, self._from.steps)
             artifacts += step.artifacts
-            for name, amount in step.usage.items():
-                usage = {**usage, name: usage.get(name, 0) + amount}
+            if step.usage:
+                usage = {
+                    name: usage.get(name, 0) + step.usage.get(name, 0) for name in {**usage, **step.usage}
+                }
         fields.update(zip(_COUNTERS, counts, strict=True))
         # Not the length of `steps`: those may be only the steps that the events are about.
         fields["step_count"] = sum(counts)
@@ -346,7 +349,7 @@ class _Step:
         self.known = known
         self.changed = False
         self.artifacts = 0
-        self.usage: dict[str, float] = {}
+        self.usage: dict[str, float] | None = None
         self.end: _StepEnd | None = None
         self.interrupted = False
         self.engine_attempt_id = 1
@@ -452,8 +455,11 @@ class _Step:
 
     def _charge(self, end: _StepEnd) -> None:
         self.artifacts += len(end.artifacts)
-        for name, amount in end.usage.items():
-            self.usage[name] = self.usage.get(name, 0) + amount
+        if end.usage:
+            usage = self.usage or {}
+            self.usage = {
+                name: usage.get(name, 0) + end.usage.get(name, 0) for name in {**usage, **end.usage}
+            }
 
 
 _COUNTERS: Final = (
