@@ -146,7 +146,8 @@ CHANGES = [
     Change(
         "many_reconcilers_never_start_a_run_twice",
         '            and not self._is_live(kept, "")\n            and not self._full_limit',
-        '            and (not self._is_live(kept, "") or kept.leases[""].generation < 2)\n            and not self._full_limit',
+        '            and (not self._is_live(kept, "") or kept.leases[""].generation < 2)\n'
+        "            and not self._full_limit",
     ),
     Change(
         "of_a_batch_only_what_is_new_is_stored",

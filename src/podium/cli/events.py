@@ -6,7 +6,7 @@ from podium.cli.storing import json_option, store_option, tenant_option, using_s
 from podium.core.envelope import encode_envelope
 from podium.language.diagnostics import visible
 from podium.model.events import NO_PAYLOAD, EventRecord
-from podium.model.transitions import TERMINAL
+from podium.operations.runs import follow_events, read_events
 from podium.ports.store import Store
 
 
@@ -28,20 +28,14 @@ def events(run_id: str, store: str | None, tenant: str, after: int, follow: bool
     """
 
     async def work(opened: Store) -> None:
-        run = await opened.runs.find(tenant, run_id)
-        if not follow:
-            seen = after
-            while records := await opened.runs.events(tenant, run_id, after=seen):
+        if follow:
+            async for records in follow_events(opened, tenant, run_id, after=after):
                 _print(records, as_json)
-                seen = records[-1].run_seq
             return
-        if run.status in TERMINAL and after >= run.head:
-            return
-        async for records in opened.runs.follow(tenant, run_id, after=after):
+        seen = after
+        while records := await read_events(opened, tenant, run_id, after=seen):
             _print(records, as_json)
-            run = await opened.runs.find(tenant, run_id)
-            if run.status in TERMINAL and records[-1].run_seq >= run.head:
-                return
+            seen = records[-1].run_seq
 
     using_store(store, work)
 

@@ -1,10 +1,13 @@
 """Look at runs and their events, on behalf of a tenant."""
 
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from podium.core.project import RunSnapshot
+from podium.model.events import EventRecord
 from podium.model.runs import Run
 from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.model.transitions import TERMINAL
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.alerts import Alerting
@@ -17,6 +20,28 @@ class RunView(NamedTuple):
     run: Run
     summary: RunSummary
     steps: list[StepSnapshot]
+
+
+async def read_events(
+    store: Store, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
+) -> list[EventRecord]:
+    """Raises `RunNotFound`, for another tenant's run too."""
+    run = await store.runs.find(tenant_id, run_id)
+    return await store.read(run.identity.run_id, after=after, limit=limit)
+
+
+async def follow_events(
+    store: Store, tenant_id: str, run_id: str, *, after: int = 0
+) -> AsyncIterator[list[EventRecord]]:
+    """The events of a run as they come, until it has ended."""
+    run = await store.runs.find(tenant_id, run_id)
+    if run.status in TERMINAL and after >= run.head:
+        return
+    async for records in store.watch(run.identity.run_id, after=after):
+        yield records
+        run = await store.get_run(run.identity.run_id)
+        if run.status in TERMINAL and records[-1].run_seq >= run.head:
+            return
 
 
 async def show_run(

@@ -78,12 +78,6 @@ class TenantRuns(Protocol):
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage: ...
 
-    async def events(
-        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
-    ) -> list[EventRecord]: ...
-
-    def follow(self, tenant_id: str, run_id: str, *, after: int = 0) -> AsyncIterator[list[EventRecord]]: ...
-
 
 class EventLog(Protocol):
     """Runs and their events."""

@@ -473,19 +473,6 @@ class MemoryTenantRuns:
         more = len(found) > len(page)
         return RunPage(runs=tuple(kept.row for kept in page), cursor=str(page[-1].number) if more else None)
 
-    async def events(
-        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
-    ) -> list[EventRecord]:
-        run = await self.find(tenant_id, run_id)
-        return await self._store.read(run.identity.run_id, after=after, limit=limit)
-
-    async def follow(
-        self, tenant_id: str, run_id: str, *, after: int = 0
-    ) -> AsyncIterator[list[EventRecord]]:
-        run = await self.find(tenant_id, run_id)
-        async for records in self._store.watch(run.identity.run_id, after=after):
-            yield records
-
 
 def _seq(record: EventRecord) -> int:
     return record.run_seq

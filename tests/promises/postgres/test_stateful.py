@@ -75,7 +75,6 @@ class SameAnswersFromPostgres(SameAnswers):
             ]
             assert _comparable(pages[0]) == _comparable(pages[1])
         self._both("find", tenant, run_id, of="runs")
-        self._both("events", tenant, run_id, of="runs")
 
     @rule(pick=PICK, ttl=TTLS)
     def renew(self, pick: int, ttl: timedelta) -> None:

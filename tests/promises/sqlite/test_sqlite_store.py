@@ -13,6 +13,7 @@ import pytest
 from podium.errors import RunNotFound, StaleFence, StoreUnavailable, StoreVersion
 from podium.model.ids import RunId
 from podium.ports.store import Limit, Store
+from podium.stores.migration_plan import Migration
 from podium.stores.sqlite import BootClock, SqliteStore, migrations
 from podium.stores.sqlite.filesystem import file_system_of
 from podium.testing.events import event, new_run
@@ -144,7 +145,7 @@ class TestVersions:
 
     def test_a_migration_that_fails_leaves_nothing_behind(self, tmp_path: Path) -> None:
         known = migrations.known()
-        newer = (*known, migrations.Migration(5, "0005_broken.sql", "CREATE TABLE a (b); SELECT nonsense;"))
+        newer = (*known, Migration(5, "0005_broken.sql", "CREATE TABLE a (b); SELECT nonsense;"))
         db = apsw.Connection(str(tmp_path / "podium.db"))
         migrations.migrate(db, "podium.db", "2026", known)
         with pytest.raises(apsw.SQLError):

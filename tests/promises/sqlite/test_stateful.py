@@ -197,7 +197,6 @@ class SameAnswers(RuleBasedStateMachine):
         if page.cursor is not None:
             self._both("page", tenant, RunQuery(statuses=statuses, cursor=page.cursor), of="runs")
         self._both("find", tenant, run_id, of="runs")
-        self._both("events", tenant, run_id, of="runs")
 
     # --- leases and the queue ---------------------------------------------------------------------
 

@@ -253,19 +253,6 @@ class PostgresTenantRuns:
         cursor = str(page[-1][0]) if len(rows) > len(page) else None
         return RunPage(runs=tuple(run for _, run in page), cursor=cursor)
 
-    async def events(
-        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
-    ) -> list[EventRecord]:
-        run = await self.find(tenant_id, run_id)
-        return await self._store.read(run.identity.run_id, after=after, limit=limit)
-
-    async def follow(
-        self, tenant_id: str, run_id: str, *, after: int = 0
-    ) -> AsyncIterator[list[EventRecord]]:
-        run = await self.find(tenant_id, run_id)
-        async for records in self._store.watch(run.identity.run_id, after=after):
-            yield records
-
     async def _select(self, condition: str, tenant_id: str, asked: dict[str, Any]) -> list[tuple[int, Run]]:
         query = f"SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant_id)s AND {condition}"
         async with self._connections.lend() as connection:

@@ -356,16 +356,3 @@ class SqliteTenantRuns:
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
         return await self._store._scan(lambda db: tenants.page(db, tenant_id, query))
-
-    async def events(
-        self, tenant_id: str, run_id: str, *, after: int = 0, limit: int = 1000
-    ) -> list[EventRecord]:
-        run = await self.find(tenant_id, run_id)
-        return await self._store.read(run.identity.run_id, after=after, limit=limit)
-
-    async def follow(
-        self, tenant_id: str, run_id: str, *, after: int = 0
-    ) -> AsyncIterator[list[EventRecord]]:
-        run = await self.find(tenant_id, run_id)
-        async for records in self._store.watch(run.identity.run_id, after=after):
-            yield records
