@@ -93,6 +93,7 @@ class EventRecord(msgspec.Struct, gc=False, frozen=True, rename="camel"):
     payload: bytes
 
 
+_KNOWN_TYPES: Final = frozenset(event_type.value for event_type in EventType)
 _TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _MOST_ATTEMPTS: Final = 2**31
@@ -101,7 +102,7 @@ _MOST_ATTEMPTS: Final = 2**31
 def check_write(write: EventWrite) -> None:
     """Refuse an event that no store may keep. Every store asks this, so all give the same verdict."""
     check_uuid4("event", write.event_id)
-    if not _TYPE.fullmatch(write.event_type):
+    if write.event_type not in _KNOWN_TYPES and not _TYPE.fullmatch(write.event_type):
         raise InvalidEvent(f"event type {write.event_type[:60]!a} is not in PascalCase")
     is_about_a_step = write.event_type.startswith("Step")
     if is_about_a_step != (write.step_id is not None):

@@ -30,7 +30,8 @@ def check_step_id(value: str) -> None:
     """Refuse what is no instance path: up to 1,024 bytes without control characters and without a bar."""
     if not value or "|" in value or not value.isprintable():
         raise InvalidId(f"step {_shown(value)} is no path: use printable characters, and no '|'")
-    if len(value.encode()) > _MOST_STEP_BYTES:
+    # A character has at most four bytes, so short paths need not be counted.
+    if len(value) * 4 > _MOST_STEP_BYTES and len(value.encode()) > _MOST_STEP_BYTES:
         raise InvalidId(f"step {_shown(value)} is too long: use at most {_MOST_STEP_BYTES} bytes of UTF-8")
 
 

@@ -144,7 +144,8 @@ def append(
         raise RunNotFound(run_id)
     number, status_text, head, has_buses, held, is_first_known, *identity = found
     run = identity_of(identity)
-    known = _known(db, number, run, writes if is_first_known else writes[1:])
+    perhaps_known = writes if is_first_known else writes[1:]
+    known = _known(db, number, run, perhaps_known) if perhaps_known else {}
     fresh = rules.new_writes(writes, known)
     if not fresh:
         return rules.outcome(writes, known, ())
