@@ -5,10 +5,10 @@ import signal
 import sys
 from types import ModuleType
 
-from services import postgres
+from services import postgres, s3
 from services.missing import ServiceMissing
 
-_SERVERS: dict[str, ModuleType] = {postgres.NAME: postgres}
+_SERVERS: dict[str, ModuleType] = {postgres.NAME: postgres, s3.NAME: s3}
 
 
 def main() -> int:

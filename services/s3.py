@@ -41,6 +41,11 @@ class S3Server:
         self.secret_access_key = os.environ.get("AWS_SECRET_ACCESS_KEY", "podium-secret")
         self._process = process
 
+    @property
+    def address(self) -> str:
+        """What a person needs to reach it."""
+        return self.endpoint
+
     def create_bucket(self, name: str) -> None:
         if self._process is not None:
             _send("PUT", f"{self.endpoint}/{name}")

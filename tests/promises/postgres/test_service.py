@@ -93,3 +93,11 @@ def test_a_server_that_was_given_is_used_and_never_killed(monkeypatch: pytest.Mo
         assert server.conninfo == "host=example.org dbname=x"
         with pytest.raises(ServiceMissing, match="not ours to kill"):
             server.kill9()
+
+
+def test_every_server_there_is_can_be_listed() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "services", "list"], cwd=_ROOT, capture_output=True, text=True, check=True
+    )
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["postgres", "s3"]
+    assert all("installed: " in line or "missing: " in line for line in done.stdout.splitlines())
