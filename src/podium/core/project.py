@@ -205,8 +205,8 @@ class _Fold:
                 return True
             if not self._seq:
                 self._fields["run"] = record.run
-            elif not self._accept_gaps:
-                self._report_gap(Gap(self._seq, seq))
+            elif not self._accept_gaps and (gap := gap_between(self._seq, seq)) is not None:
+                self._report_gap(gap)
                 return False
         self._seq = seq
         event_type = record.event_type

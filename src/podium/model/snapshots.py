@@ -11,7 +11,7 @@ import msgspec
 from podium.model.artifacts import ArtifactRef
 from podium.model.events import RunIdentity
 from podium.model.runs import EngineRunRef
-from podium.model.times import Timestamp
+from podium.model.times import Timestamp, moment
 from podium.model.transitions import RunStatus, StepStatus
 
 
@@ -96,8 +96,6 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     def total_duration_ms(self) -> int | None:
         if self.started_at is None or self.completed_at is None:
             return None
-        from podium.model.times import moment
-
         passed = moment(self.completed_at) - moment(self.started_at)
         return max(0, round(passed.total_seconds() * 1000))
 

@@ -251,9 +251,7 @@ def _described(index: int, step: ModelWorkflowStep) -> list[Problem]:
     def add(kind: ProblemKind, field: str, message: str) -> None:
         problems.append(Problem(kind, f"{_called(index, step)} {message}", ("steps", index, field)))
 
-    name = getattr(step, "step_name", None)
-
-    if not isinstance(name, str) or not name:
+    if not _name(step):
         add(ProblemKind.INVALID_VALUE, "step_name", "must have a step_name")
     step_type = getattr(step, "step_type", None)
     if step_type == RESERVED_STEP_TYPE:

@@ -1,7 +1,6 @@
 """The store in a bucket keeps the promises of every store, against a server that speaks S3."""
 
 import asyncio
-import os
 import resource
 import socket
 import subprocess
@@ -20,7 +19,7 @@ from podium.artifacts.s3 import S3Artifacts
 from podium.ports.artifacts import ArtifactStoreUnavailable
 from podium.testing.artifact_promises import HELLO, ArtifactStorePromises, Change, pieces, stored
 from services import s3
-from services.missing import ServiceMissing
+from tests.promises.conftest import need
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,13 +64,7 @@ class S3World:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[s3.S3Server]:
-    try:
-        server = s3.start()
-    except ServiceMissing as missing:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(str(missing))
-    with server:
+    with need(s3.start) as server:
         server.create_bucket("podium-test")
         yield server
 

@@ -8,19 +8,7 @@ import pytest
 from podium.language.codes import Code
 from podium.language.reader import read_yaml
 from podium.nodes.contract import read_contract
-
-DEFINITION = """\
-workflow_coordination:
-  workflow_definition:
-    version: 1.0.0
-    workflow_metadata:
-      version: 1.0.0
-      workflow_name: release
-      workflow_version: 1.0.0
-      description: Build, test and publish
-    execution_graph:
-      version: 1.0.0
-"""
+from tests.unit.contracts.definition import DEFINITION
 
 
 def told_about_steps(listed: str) -> list[str]:

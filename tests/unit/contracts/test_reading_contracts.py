@@ -13,21 +13,9 @@ from podium.language.diagnostics import Severity
 from podium.nodes.contract import Contract, InvalidContract, load_contract, read_contract
 from podium.nodes.definition import ModelSemVer, ModelWorkflowStep
 from podium.nodes.errors import EnumCoreErrorCode, ModelOnexError
+from tests.unit.contracts.definition import DEFINITION
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "contracts"
-
-DEFINITION = """\
-workflow_coordination:
-  workflow_definition:
-    version: 1.0.0
-    workflow_metadata:
-      version: 1.0.0
-      workflow_name: release
-      workflow_version: 1.0.0
-      description: Build, test and publish
-    execution_graph:
-      version: 1.0.0
-"""
 
 
 def read(text: str | bytes) -> Contract:
