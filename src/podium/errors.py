@@ -17,6 +17,10 @@
     ├── ArtifactStoreUnavailable  ports/artifacts.py  disk full, no answer; nothing was acknowledged
     ├── SecretNotFound            ports/secrets.py    missing, empty or of another tenant: the same answer
     ├── SecretProviderFailed      ports/secrets.py    a source could not be asked or understood
+    ├── EvaluationError           core/expressions.py an operation without a result
+    │   └── ValueMissing          core/templates.py   a text needs a value that is not there
+    ├── NotCanonical              core/canonical.py   a value without canonical JSON
+    ├── InvalidPlan               core/plans.py       bytes that are no plan
     ├── InvalidExport             operations/transfer.py
     ├── UnknownStore              wiring.py
     └── ModelOnexError          nodes/errors.py     what the node specification asks for

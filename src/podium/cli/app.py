@@ -39,6 +39,8 @@ _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 # name: (module, attribute, first line of its help)
 _COMMANDS: Final = {
+    "validate": ("podium.cli.workflow", "validate", "Check workflow files."),
+    "plan": ("podium.cli.workflow", "plan", "Show the plan that a workflow compiles to."),
     "contract": ("podium.cli.contract", "contract", "Check node contracts and see what they do."),
     "schema": ("podium.cli.schema", "schema", "Print JSON Schemas for editors."),
     "runs": ("podium.cli.runs", "runs", "Look at runs."),
@@ -76,8 +78,9 @@ def cli() -> None:
 
     \b
     Try:
+      podium validate examples/test_fix_loop.yaml
+      podium plan examples/release.yaml
       podium contract order examples/contracts/etl_pipeline.yaml
-      podium contract validate --help
     """
 
 

@@ -1,9 +1,7 @@
 """`podium contract`: check node contracts, and see their order and their actions."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Sized
-from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
@@ -11,8 +9,8 @@ import click
 
 from podium.cli.app import FAILED, INVALID_FILE
 from podium.cli.output import print_diagnostics, print_json, print_table
+from podium.cli.reading import read_file
 from podium.language.diagnostics import visible
-from podium.language.reader import MAX_BYTES
 from podium.nodes.contract import Contract, ContractReading, read_contract
 from podium.nodes.definition import ModelWorkflowStep
 from podium.nodes.enums import EnumExecutionMode
@@ -164,17 +162,7 @@ def _for_each(
 
 
 def _read(file: str, strict: bool) -> tuple[str, ContractReading]:
-    name = "<stdin>" if file == "-" else file
-    try:
-        if file == "-":
-            if sys.stdin is None:
-                raise click.UsageError("cannot read standard input: it is closed.")
-            content = sys.stdin.buffer.read(MAX_BYTES + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                content = opened.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise click.UsageError(f"cannot read '{visible(file)}': {error.strerror or error}.") from error
+    name, content = read_file(file)
     return name, read_contract(content, name, strict=strict)
 
 

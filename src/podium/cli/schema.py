@@ -14,6 +14,20 @@ def schema() -> None:
 
 
 @schema.command()
+def workflow() -> None:
+    """The schema of workflow files.
+
+    \b
+    Save it, and name it in the first line of a workflow:
+      podium schema workflow > workflow.schema.json
+      # yaml-language-server: $schema=workflow.schema.json
+    """
+    from podium.language.json_schema import workflow_schema
+
+    click.echo(json.dumps(workflow_schema(), indent=2))
+
+
+@schema.command()
 def contract() -> None:
     """The schema of node contract files.
 

@@ -1,13 +1,16 @@
-"""A YAML document as a tree that remembers where everything stood."""
+"""A YAML document as a tree that remembers where everything stood.
 
-from dataclasses import dataclass
+The nodes of a large file are many: they are hidden from the garbage collector (`gc=False`), which a tree allows.
+"""
+
 from typing import TypeAlias
+
+import msgspec
 
 Plain: TypeAlias = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 
-@dataclass(slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, gc=False):
     """One value. `text` is what was written; `value` is what YAML 1.2 makes of it."""
 
     start: int
@@ -16,23 +19,20 @@ class Scalar:
     value: None | bool | int | float | str
 
 
-@dataclass(slots=True)
-class Sequence:
+class Sequence(msgspec.Struct, gc=False):
     start: int
     end: int
     items: list["Node"]
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct, gc=False):
     """One line of a mapping; keys are always text, also `1`, `true` or `on`."""
 
     key: Scalar
     value: "Node"
 
 
-@dataclass(slots=True)
-class Mapping:
+class Mapping(msgspec.Struct, gc=False):
     start: int
     end: int
     entries: dict[str, Entry]

@@ -34,14 +34,23 @@ def test_strictness_turns_every_warning_into_an_error(name: str) -> None:
     assert printed.exit_code == 65
 
 
-def test_every_code_occurs_in_the_corpus() -> None:
+# What only workflow files can have; their own corpus has each of these.
+CODES_OF_WORKFLOWS = {
+    code.value
+    for first, last in (("E116", "E199"), ("E205", "E299"), ("E307", "E399"), ("E403", "E499"))
+    for code in Code
+    if first <= code.value <= last
+}
+
+
+def test_every_code_that_contracts_can_have_occurs_in_the_corpus() -> None:
     texts = [(BROKEN / f"{name}.txt").read_text("utf-8") for name in names_in(BROKEN)]
     texts += [(WARNED / f"{name}.txt").read_text("utf-8") for name in names_in(WARNED)]
 
     first_line = re.compile(r"^\S+:\d+:\d+: (?:warning )?(E\d+) ", re.MULTILINE)
     told = {code for text in texts for code in first_line.findall(text)}
 
-    assert told == {code.value for code in Code}
+    assert told == {code.value for code in Code} - CODES_OF_WORKFLOWS
 
 
 def test_the_corpus_has_many_kinds_of_broken_contracts() -> None:

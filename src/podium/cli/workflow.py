@@ -1,0 +1,130 @@
+"""`podium validate` and `podium plan`: what a workflow file says, before anything runs."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import click
+
+from podium.cli.app import INVALID_FILE
+from podium.cli.output import print_diagnostics, print_json, print_table
+from podium.cli.reading import read_file
+from podium.cli.reporting import FORMATS, github, sarif
+from podium.core.plans import plan_bytes, steps_of, walk
+from podium.language.diagnostics import visible
+from podium.language.workflow import WorkflowReading
+from podium.model.plan import Plan, Step
+from podium.operations.workflows import load_workflow
+
+_WORKSPACE = click.option(
+    "--workspace",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where files are looked for that do not stand beside the workflow. [default: here]",
+)
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@_WORKSPACE
+def validate(
+    files: tuple[str, ...], format_: str, as_json: bool, strict: bool, workspace: Path | None
+) -> int:
+    """Report every problem of each workflow FILE ('-' is standard input).
+
+    Nothing runs. Names, targets, references, types, secrets and loops are checked, and each problem is shown
+    at its line and column with what to write instead.
+
+    Exit code 0 if all are valid, 65 if one is not.
+
+    \b
+    Examples:
+      podium validate release.yaml
+      podium validate --strict --format github workflows/*.yaml
+    """
+    readings = [(name, _load(name, content, strict, workspace)) for name, content in map(read_file, files)]
+    if as_json:
+        format_ = "json"
+    found = [diagnostic for _, reading in readings for diagnostic in reading.diagnostics]
+    match format_:
+        case "json":
+            print_json([_as_json(name, reading) for name, reading in readings])
+        case "sarif":
+            print_json(sarif(found))
+        case "github":
+            for diagnostic in found:
+                click.echo(github(diagnostic))
+        case _:
+            for name, reading in readings:
+                print_diagnostics(reading.diagnostics, reading.omitted)
+                if reading.plan is not None:
+                    click.echo(f"{visible(name)}: valid, {_told(reading.plan)}")
+    return INVALID_FILE if any(reading.plan is None for _, reading in readings) else 0
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--json", "as_json", is_flag=True, help="The plan itself: canonical JSON (RFC 8785), byte for byte."
+)
+@_WORKSPACE
+def plan(file: str, as_json: bool, workspace: Path | None) -> int:
+    """Show the plan that FILE compiles to ('-' is standard input).
+
+    A plan is what every engine runs. The same workflow gives the same bytes on any machine, and their SHA-256
+    names it: that is what an approval is bound to.
+
+    \b
+    Examples:
+      podium plan release.yaml
+      podium plan release.yaml --json > release.plan.json
+    """
+    name, content = read_file(file)
+    reading = _load(name, content, False, workspace)
+    print_diagnostics(reading.diagnostics, reading.omitted)
+    if reading.plan is None:
+        return INVALID_FILE
+    encoded = plan_bytes(reading.plan)
+    if as_json:
+        click.echo(encoded, nl=False)
+        return 0
+    metadata = reading.plan.metadata
+    click.echo(
+        f"{visible(metadata.name)}: plan {metadata.plan_id} {metadata.plan_version}, {_told(reading.plan)}"
+    )
+    click.echo(f"sha256 {sha256(encoded).hexdigest()}")
+    click.echo(f"needs {', '.join(metadata.requires_capabilities)}")
+    click.echo()
+    print_table(
+        ("step", "kind", "line"), [_row(path, step, reading) for path, step in walk(reading.plan.workflow)]
+    )
+    return 0
+
+
+def _row(path: str, step: Step, reading: WorkflowReading) -> tuple[str, str, str]:
+    place = reading.places.get(path)
+    return path, str(step.body.__struct_config__.tag), str(place.line) if place is not None else ""
+
+
+def _load(name: str, content: bytes, strict: bool, workspace: Path | None) -> WorkflowReading:
+    return load_workflow(content, name, workspace=workspace, strict=strict)
+
+
+def _told(plan: Plan) -> str:
+    count = sum(1 for _ in steps_of(plan.workflow))
+    return f"{count} step" if count == 1 else f"{count} steps"
+
+
+def _as_json(name: str, reading: WorkflowReading) -> dict[str, object]:
+    told: dict[str, object] = {
+        "file": name,
+        "valid": reading.plan is not None,
+        "diagnostics": [found.as_json() for found in reading.diagnostics],
+        "omitted": reading.omitted,
+    }
+    if reading.plan is not None:
+        told["planId"] = reading.plan.metadata.plan_id
+        told["planVersion"] = reading.plan.metadata.plan_version
+        told["sha256"] = sha256(plan_bytes(reading.plan)).hexdigest()
+    return told

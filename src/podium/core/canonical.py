@@ -1,0 +1,120 @@
+"""Canonical JSON (RFC 8785): equal values have equal bytes, so that a hash of them means something."""
+
+import re
+from collections.abc import Callable
+from hashlib import sha256
+from json.encoder import encode_basestring
+from typing import Any, Final
+
+import msgspec
+
+from podium.errors import PodiumError
+
+# Beyond it a JSON number is rounded by half of its readers.
+LARGEST_INTEGER: Final = 2**53 - 1
+
+
+class NotCanonical(PodiumError):
+    """A value that has no canonical JSON: a number that would be rounded, half a character, or no JSON at all."""
+
+    code = "NOT_CANONICAL"
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one way to write `value`, which is made of structs, dicts, lists, tuples and scalars.
+
+    Numbers are finite: others are refused where they are read, and JSON has no way to write them.
+    """
+    try:
+        quick = msgspec.json.encode(value, order="sorted")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise NotCanonical(f"this has no JSON: {error}") from error
+    # Other than the RFC, msgspec orders keys by UTF-8 and writes fractions and large numbers its own way.
+    if not _BEYOND_UFFFF.search(quick) and not _DIFFERS.search(_TEXTS.sub(b"", quick)):
+        return quick
+    written: list[str] = []
+    _write(msgspec.to_builtins(value), written.append)
+    try:
+        return "".join(written).encode()
+    except UnicodeEncodeError as error:
+        raise NotCanonical(
+            f"half a character (a lone surrogate) has no JSON: {error.object[error.start]!a}"
+        ) from error
+
+
+_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_BEYOND_UFFFF: Final = re.compile(rb"[\xf0-\xff]")
+_DIFFERS: Final = re.compile(rb"[0-9][.eE]|[0-9]{16}")
+
+
+def canonical_sha256(value: Any) -> str:
+    return sha256(canonical_json(value)).hexdigest()
+
+
+def _write(value: Any, put: Callable[[str], None]) -> None:
+    kind = type(value)
+    if kind is str:
+        put(encode_basestring(value))
+    elif kind is dict:
+        before = "{"
+        for key in _sorted(value):
+            inner = value[key]
+            # Texts are what most values are; a call less for each.
+            if type(inner) is str:
+                put(f"{before}{encode_basestring(key)}:{encode_basestring(inner)}")
+            else:
+                put(f"{before}{encode_basestring(key)}:")
+                _write(inner, put)
+            before = ","
+        put("{}" if before == "{" else "}")
+    elif kind is list or kind is tuple:
+        before = "["
+        for item in value:
+            if type(item) is str:
+                put(f"{before}{encode_basestring(item)}")
+            else:
+                put(before)
+                _write(item, put)
+            before = ","
+        put("[]" if before == "[" else "]")
+    elif value is None:
+        put("null")
+    elif kind is bool:
+        put("true" if value else "false")
+    elif kind is int:
+        if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+            raise NotCanonical(f"the number {value} is too large to be kept exactly; write it as text")
+        put(str(value))
+    elif kind is float:
+        put(_float(value))
+    else:
+        raise NotCanonical(f"a {kind.__name__} has no JSON")
+
+
+def _sorted(keys: dict[str, Any]) -> list[str]:
+    """By their UTF-16 code units, as the RFC asks; that differs from Python's order beyond U+FFFF only."""
+    if len(keys) < 2:
+        return list(keys)
+    if "".join(keys).isascii():
+        return sorted(keys)
+    return sorted(keys, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+
+
+def _float(value: float) -> str:
+    """As ECMAScript writes numbers: the shortest digits that read back, plain between 1e-6 and 1e21."""
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = f"{abs(value)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    # The value is 0.DIGITS times ten to this power.
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits) if whole == "0" else 0)
+    digits = digits.rstrip("0")
+    if 0 < point <= 21:
+        padded = digits.ljust(point, "0")
+        return f"{sign}{padded[:point]}{'.' if len(padded) > point else ''}{padded[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    tail = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{sign}{digits[0]}{tail}e{point - 1:+d}"

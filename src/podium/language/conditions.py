@@ -1,0 +1,82 @@
+"""`when`, and the conditions of loops."""
+
+from typing import Final
+
+from podium.language.codes import Code
+from podium.language.diagnostics import quoted
+from podium.language.problems import suggestion
+from podium.language.references import Names, Place, not_visible
+from podium.language.scopes import NotVisible, find_step
+from podium.language.tree import Mapping, Node, Scalar, Sequence
+from podium.language.values import expression_of, text_of
+from podium.model.conditions import (
+    All,
+    AnyOf,
+    Condition,
+    EnvSet,
+    FileExists,
+    Holds,
+    Not,
+    StepIs,
+    StepState,
+)
+
+_STEP_STATES: Final[dict[str, StepState]] = {
+    "step_ok": "ok",
+    "step_failed": "failed",
+    "step_skipped": "skipped",
+    "step_ran": "ran",
+}
+
+
+def condition_of(node: Node, names: Names) -> Condition:
+    """A condition whose shape was checked: true, false, or one key."""
+    if isinstance(node, Scalar):
+        return bool(node.value)
+    assert isinstance(node, Mapping)
+    if not node.entries:
+        return False  # what stood there was reported
+    key, entry = next(iter(node.entries.items()))
+    value = entry.value
+    match key:
+        case "all":
+            return All(_conditions(value, names))
+        case "any":
+            return AnyOf(_conditions(value, names))
+        case "not":
+            return Not(condition_of(value, names))
+        case "file_exists":
+            return FileExists(text_of(value, names, Place.STORED))
+        case "env_set":
+            return EnvSet(text_of(value, names, Place.STORED))
+        case "expr":
+            return Holds(expression_of(value, names))
+        case _:
+            return _step_is(_STEP_STATES[key], value, names)
+
+
+def _conditions(node: Node, names: Names) -> tuple[Condition, ...]:
+    assert isinstance(node, Sequence)
+    return tuple(condition_of(item, names) for item in node.items)
+
+
+def _step_is(state: StepState, node: Node, names: Names) -> Condition:
+    assert isinstance(node, Scalar)
+    step_id = step_named(node, names)
+    return StepIs(state, step_id) if step_id is not None else False
+
+
+def step_named(node: Scalar, names: Names) -> str | None:
+    """The id of the step that a text names; None, and a report, if it cannot be named from here."""
+    name = str(node.value)
+    found = find_step(name, names.scope, names.step)
+    if found is None:
+        known = [known for scope in names.scope.outwards() for known in scope.steps]
+        names.problems.error(
+            Code.STEP_NOT_DEFINED, node, f"there is no step {quoted(name)}.", suggestion(name, known, "steps")
+        )
+        return None
+    if isinstance(found, NotVisible):
+        names.problems.error(Code.STEP_NOT_VISIBLE, node, *not_visible(name, found))
+        return None
+    return found.step_id

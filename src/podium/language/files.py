@@ -1,0 +1,25 @@
+"""Files that a workflow refers to. The language reads none itself: whoever loads a workflow hands them in."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file: what messages call it, its content, and its identity, the same for every way of naming it."""
+
+    name: str
+    content: bytes
+    identity: str
+
+
+class Files(Protocol):
+    def read(self, path: str, beside: str) -> FoundFile | None:
+        """The file at `path`, looked for beside the file named `beside`, then in the workspace."""
+
+
+class NoFiles:
+    """For texts that come from nowhere, and for tests."""
+
+    def read(self, path: str, beside: str) -> FoundFile | None:
+        return None

@@ -1,0 +1,579 @@
+"""The workflow language as a table: every key, what it takes, and what it is for.
+
+The loader checks files against this table, `podium schema workflow` prints it as a JSON Schema, and the documentation
+lists it. What cannot be said key by key (names, targets, references) is checked in the modules beside this one.
+"""
+
+from typing import Final
+
+from podium.language.shapes import (
+    Anything,
+    Choice,
+    Either,
+    Field,
+    Flag,
+    ListOf,
+    MapOf,
+    Named,
+    Number,
+    Only,
+    Record,
+    Shape,
+    Text,
+)
+
+_SECONDS: Final = Number(above=0)
+_COUNT: Final = Number(least=1, integer=True)
+_WORDS: Final = Text()
+_TEMPLATE: Final = Text(template=True)
+_ARGUMENT: Final = Text(template=True, also_numbers=True, may_be_empty=True)
+_PATH: Final = Text(template=True, told="a path")
+ENV_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_ENV_NAMES: Final = ListOf(Text(pattern=ENV_NAME, told="the name of a variable, like GITHUB_TOKEN"))
+VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"
+_ENV: Final = MapOf(_ARGUMENT, key=ENV_NAME, told="the name of a variable, like LOG_LEVEL")
+_CONDITION: Final = Either((Flag(), Named("condition")))
+_STEPS: Final = ListOf(Named("step"), least=1)
+_LABELS: Final = MapOf(Text(also_numbers=True, may_be_empty=True))
+_MEMORY: Final = Text(pattern=r"[0-9]+(\.[0-9]+)?\s*([KMGT]i?)?B?", told="a size, like 512M or 2G")
+
+ADAPTERS: Final = ("any", "local", "temporal", "conductor")
+FALLBACKS: Final = ("reject", "emulate", "degrade")
+TRIED_AGAIN_ON: Final = ("timeout", "rate_limit")
+
+# --- small records --------------------------------------------------------------------------------
+
+_TARGET = Record(
+    "target",
+    "a target",
+    {
+        "goto": Field(
+            Text(told="the name of a step"),
+            "The step to go to, or _end, _error, _loop_break, _loop_continue.",
+        ),
+        "end": Field(Only(True), "The workflow has succeeded (exit code 0)."),
+        "error": Field(_TEMPLATE, "The workflow has failed (exit code 1); the text says why."),
+    },
+    one_key=True,
+)
+_ON = Record(
+    "on",
+    "an 'on' block",
+    {
+        "success": Field(Named("target"), "Where to go when the step succeeded."),
+        "failure": Field(Named("target"), "Where to go when the step failed."),
+        "timeout": Field(
+            Named("target"), "Where to go when the step took too long; without it 'failure' is taken."
+        ),
+        "skipped": Field(
+            Named("target"), "Where to go when 'when' was false; without it 'success' is taken."
+        ),
+    },
+    mistaken={
+        "error": "Write `failure:` for a step that failed.",
+        "fail": "Write `failure:` for a step that failed.",
+        "else": "Write `failure:` for a step that failed.",
+        "done": "Write `success:` for a step that succeeded.",
+    },
+)
+_CONDITION_RECORD = Record(
+    "condition",
+    "a condition",
+    {
+        "all": Field(ListOf(_CONDITION, least=1), "Every one of these holds."),
+        "any": Field(ListOf(_CONDITION, least=1), "At least one of these holds."),
+        "not": Field(_CONDITION, "This does not hold."),
+        "step_ok": Field(Text(told="the name of a step"), "That step has run and succeeded."),
+        "step_failed": Field(Text(told="the name of a step"), "That step has run and failed."),
+        "step_skipped": Field(Text(told="the name of a step"), "That step was skipped."),
+        "step_ran": Field(Text(told="the name of a step"), "That step has run, whatever came of it."),
+        "file_exists": Field(_PATH, "There is such a file among the run's artifacts."),
+        "env_set": Field(_TEMPLATE, "That environment variable is set and not empty."),
+        "expr": Field(_TEMPLATE, "An expression such as ${context.branch} == 'main'."),
+    },
+    one_key=True,
+    mistaken={
+        "and": "Write `all:` with a list.",
+        "or": "Write `any:` with a list.",
+        "step_success": "Write `step_ok:`.",
+        "if": "Write `expr:`.",
+    },
+)
+_RETRY = Record(
+    "retry",
+    "'retry'",
+    {
+        "attempts": Field(_COUNT, "How often the step is tried in all."),
+        "backoff": Field(Choice(("linear", "exponential")), "How the wait between tries grows."),
+        "delay": Field(Number(least=0), "Seconds before the second try (default 1)."),
+        "max_delay": Field(Number(least=0), "The longest wait in seconds (default 60)."),
+        "on": Field(
+            ListOf(Either((Choice(TRIED_AGAIN_ON), Number(least=0, most=255, integer=True))), least=1),
+            "Try again only after these: exit codes, timeout, rate_limit.",
+        ),
+        "operator": Field(
+            Number(least=0), "Seconds a finally failed step waits for somebody to retry it by hand."
+        ),
+    },
+    mistaken={
+        "max_attempts": "Write `attempts:`; it counts all tries.",
+        "count": "Write `attempts:`; it counts all tries.",
+        "times": "Write `attempts:`; it counts all tries.",
+    },
+)
+_LIMITS = Record(
+    "limits",
+    "'limits'",
+    {
+        "max_memory": Field(
+            Either((_MEMORY, Number(least=1, integer=True))), "Memory, in bytes or like 512M."
+        ),
+        "max_cpu": Field(_SECONDS, "Seconds of processor time."),
+        "max_output_size": Field(Number(least=0, integer=True), "Bytes of output kept in the run's state."),
+    },
+)
+_JOIN = Record(
+    "join",
+    "'join'",
+    {
+        "wait_for": Field(Choice(("all", "any", "majority")), "Whose success makes a success (default all)."),
+        "timeout": Field(_SECONDS, "Seconds before the event 'timeout'."),
+        "fail_fast": Field(Flag(), "With 'all': decide at the first failure."),
+        "rest": Field(Choice(("cancel", "wait")), "What becomes of those that still run when it is decided."),
+        "on_timeout": Field(Named("target"), "The same as 'timeout' in the step's 'on' block."),
+    },
+)
+_BUDGET = Record(
+    "budget",
+    "a budget",
+    {
+        "usd": Field(_SECONDS, "The most it may cost, in dollars."),
+        "tokens": Field(_COUNT, "The most tokens it may take."),
+        "soft": Field(_SECONDS, "Dollars at which a warning is raised."),
+        "reserve": Field(Number(least=0), "Dollars set aside before each agent step starts."),
+    },
+)
+_EXPECT = Record(
+    "expect",
+    "'expect'",
+    {
+        "files": Field(ListOf(_PATH, least=1), "Files that must be there afterwards."),
+        "schema": Field(
+            Either((MapOf(Anything()), _PATH)), "A JSON Schema of the result, or the path of one."
+        ),
+    },
+)
+_SESSION = Record(
+    "session",
+    "'session'",
+    {
+        "resume": Field(
+            Text(told="the name of an agent step"), "The step whose conversation goes on.", required=True
+        )
+    },
+)
+
+# --- bodies ---------------------------------------------------------------------------------------
+
+_FOR_EACH = Record(
+    "for_each",
+    "'for_each'",
+    {
+        "items": Field(
+            Either((ListOf(Anything()), Text(template=True, told="a list, or one ${...} that names a list"))),
+            "The items, or one ${...} that names a list.",
+            required=True,
+        ),
+        "as": Field(
+            Text(pattern=VARIABLE, told="a name of letters, digits and _"),
+            "The variable of the item (default item).",
+        ),
+        "parallel": Field(Flag(), "Take items at the same time."),
+        "max_workers": Field(_COUNT, "How many items at the same time (default 10)."),
+        "max_iterations": Field(_COUNT, "Refuse longer lists."),
+        "join": Field(Named("join"), "Whose success counts; better written beside 'for_each'."),
+        "steps": Field(_STEPS, "What is done with each item.", required=True),
+    },
+)
+_PASSES: Final = {
+    "max_iterations": Field(_COUNT, "The most passes (default 1000)."),
+    "max_duration": Field(_SECONDS, "The most seconds (default 3600)."),
+    "check_interval": Field(Number(least=0), "Seconds to wait between passes."),
+    "steps": Field(_STEPS, "One pass.", required=True),
+}
+_WHILE = Record(
+    "while", "'while'", {"condition": Field(_CONDITION, "Asked before each pass.", required=True), **_PASSES}
+)
+_REPEAT_UNTIL = Record(
+    "repeat_until",
+    "'repeat_until'",
+    {"condition": Field(_CONDITION, "Asked after each pass; true ends the loop.", required=True), **_PASSES},
+)
+_CALL = Record(
+    "call",
+    "'call'",
+    {
+        "workflow": Field(
+            Text(told="the path of a workflow file"), "The path of the other workflow's file.", required=True
+        ),
+        "inputs": Field(MapOf(Anything()), "Its inputs."),
+    },
+)
+_HTTP = Record(
+    "http",
+    "'http'",
+    {
+        "method": Field(
+            Choice(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")), "The method (default GET)."
+        ),
+        "url": Field(
+            Text(template=True, told="an address like https://example.com/"), "Where to.", required=True
+        ),
+        "headers": Field(MapOf(_ARGUMENT), "Request headers."),
+        "body": Field(Anything(), "Text is sent as it is, anything else as JSON."),
+        "expect_status": Field(
+            Either(
+                (
+                    Number(least=100, most=599, integer=True),
+                    ListOf(Number(least=100, most=599, integer=True), least=1),
+                )
+            ),
+            "Status codes that are a success (default 200 to 299).",
+        ),
+    },
+)
+_FUNCTION: Final = Text(
+    pattern=r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", told="a function like package.module:function"
+)
+_PYTHON = Record(
+    "python",
+    "'python'",
+    {
+        "function": Field(_FUNCTION, "module:function.", required=True),
+        "args": Field(
+            MapOf(Anything(), key=VARIABLE, told="the name of a parameter"), "Its arguments, by name."
+        ),
+    },
+)
+_FORM_FIELD = Record(
+    "form_field",
+    "a field of a form",
+    {
+        "type": Field(Choice(("string", "int", "number", "bool")), "What is asked for (default string)."),
+        "required": Field(Flag(), "Approval needs an answer."),
+        "enum": Field(ListOf(Either((Text(), Number())), least=1), "The answers there are."),
+    },
+)
+_APPROVAL = Record(
+    "approval",
+    "'approval'",
+    {
+        "message": Field(_TEMPLATE, "What the person is asked.", required=True),
+        "form": Field(
+            MapOf(Named("form_field"), key=VARIABLE, told="a name of letters, digits and _"),
+            "What the person fills in.",
+        ),
+        "assignee": Field(_TEMPLATE, "Who is asked."),
+        "timeout": Field(_SECONDS, "Seconds before the event 'timeout'."),
+    },
+)
+
+# --- steps ----------------------------------------------------------------------------------------
+
+_PROVIDER_SETTINGS: Final = {
+    "model": Field(_TEMPLATE, "The model."),
+    "fallback_models": Field(ListOf(_TEMPLATE, least=1), "Models to take when the first is overloaded."),
+    "effort": Field(_TEMPLATE, "How hard the model should think."),
+    "system_prompt": Field(_TEMPLATE, "A system prompt."),
+    "system_prompt_file": Field(_PATH, "A file with the system prompt."),
+    "max_turns": Field(_COUNT, "The most turns."),
+    "max_cost": Field(_SECONDS, "The most dollars for this step."),
+    "max_tokens": Field(_COUNT, "The most tokens of an answer."),
+    "temperature": Field(Number(least=0, most=2), "Sampling temperature."),
+    "add_dirs": Field(ListOf(_PATH, least=1), "Further folders the agent may use."),
+    "allowed_tools": Field(ListOf(_TEMPLATE, least=1), "Tools the agent may use."),
+    "disallowed_tools": Field(ListOf(_TEMPLATE, least=1), "Tools the agent may not use."),
+    "args": Field(ListOf(_ARGUMENT, least=1), "Further arguments of the agent's program, verbatim."),
+    "access": Field(
+        Choice(("read", "edit", "full")), "What the agent may do in the workspace (default edit)."
+    ),
+    "allow_denials": Field(Flag(), "Denied tool calls do not fail the step."),
+    "strict_provider": Field(Flag(), "A setting the provider does not have is an error, not a warning."),
+    "workspace": Field(Choice(("shared", "worktree")), "worktree: a git worktree of its own."),
+    "session": Field(Named("session"), "Go on with an earlier step's conversation."),
+}
+_STEP = Record(
+    "step",
+    "a step",
+    {
+        "name": Field(_WORDS, "What the step is called; unique in its list.", required=True),
+        "id": Field(_WORDS, "A stable id, when the name is for people and may change."),
+        "description": Field(Text(may_be_empty=True), "What it is for."),
+        "labels": Field(_LABELS, "Labels of your own."),
+        "when": Field(_CONDITION, "The step is skipped unless this holds."),
+        "on": Field(Named("on"), "Where to go afterwards."),
+        "depends_on": Field(ListOf(_WORDS), "Steps that must have ended before; makes the list a graph."),
+        "retry": Field(Named("retry"), "Try again after failures."),
+        "timeout": Field(_SECONDS, "Seconds one attempt may take."),
+        "allow_failure": Field(Flag(), "A failure counts as a pass for what comes next."),
+        "max_visits": Field(_COUNT, "The most visits in one scope."),
+        "idempotent": Field(Flag(), "false: never repeated blindly after a crash."),
+        "on_doubt": Field(
+            Choice(("retry", "fail", "ask")),
+            "What to do with a step of which nobody knows whether it happened.",
+        ),
+        # actions
+        "command": Field(
+            Either((Text(template=True, told="a command"), ListOf(_ARGUMENT, least=1))),
+            "A program and its arguments; there is no shell.",
+        ),
+        "provider": Field(_WORDS, "Who answers the prompt: claude, codex, gemini, ..."),
+        "prompt": Field(_TEMPLATE, "What the agent is asked."),
+        "prompt_file": Field(_PATH, "A file with what the agent is asked."),
+        "http": Field(Named("http"), "An HTTP request."),
+        "python": Field(Either((_FUNCTION, Named("python"))), "A Python function."),
+        "set": Field(
+            MapOf(Anything(), key=r"[^.\[\]{}]+", told="a name without . [ ] { }"),
+            "Context keys to create or replace.",
+        ),
+        "approval": Field(
+            Either((Text(template=True, told="what the person is asked"), Named("approval"))), "Ask a person."
+        ),
+        "call": Field(
+            Either((Text(told="the path of a workflow file"), Named("call"))),
+            "Run another workflow as a step.",
+        ),
+        "parallel": Field(_STEPS, "Branches that run at the same time."),
+        "for_each": Field(Named("for_each"), "Steps for each item of a list."),
+        "while": Field(Named("while"), "Steps, as long as a condition holds."),
+        "repeat_until": Field(Named("repeat_until"), "Steps, until a condition holds."),
+        "steps": Field(_STEPS, "A group of steps."),
+        # beside parallel and for_each
+        "join": Field(Named("join"), "Whose success counts, and how long to wait."),
+        "max_workers": Field(_COUNT, "How many branches at the same time (default 10)."),
+        # tasks
+        "input_file": Field(_PATH, "A file for the prompt, or for the command's standard input."),
+        "input_files": Field(ListOf(_PATH, least=1), "Files for the prompt, in this order."),
+        "inject": Field(Choice(("listing", "content")), "What of a directory goes into the prompt."),
+        "output_file": Field(_PATH, "Where the output is kept, below the run's artifacts."),
+        "capture": Field(Choice(("text", "lines", "json")), "How ${steps.X} reads the output."),
+        "expect": Field(Named("expect"), "What must be there before success counts."),
+        "limits": Field(Named("limits"), "Memory, processor time, output."),
+        "secrets": Field(_ENV_NAMES, "The secrets this step may see."),
+        "env": Field(_ENV, "Environment variables."),
+        "env_allow": Field(_ENV_NAMES, "Variables that ${env.X} may name."),
+        "env_policy": Field(Choice(("inherit", "minimal")), "minimal: PATH, HOME and the like only."),
+        "workdir": Field(_PATH, "Where the command runs, below the workspace."),
+        "keep_children": Field(Flag(), "Processes it leaves behind live until the run ends."),
+        "cache": Field(Flag(), "Reuse an earlier result when nothing changed."),
+        "budget": Field(Named("budget"), "What this step may cost."),
+        **_PROVIDER_SETTINGS,
+    },
+    mistaken={
+        "catch": "Write `on:` with `failure:`; there is no 'catch'.",
+        "run": "Write `command:` with a list, like [make, test].",
+        "script": 'Write `command:` with a list, like [sh, -c, "..."].',
+        "shell": 'Write `command: [sh, -c, "..."]`; there is no shell otherwise.',
+        "cmd": "Write `command:`.",
+        "needs": "Write `depends_on:`.",
+        "if": "Write `when:`.",
+        "unless": "Write `when:` with `not:`.",
+        "foreach": "Write `for_each:`.",
+        "loop": "Write `for_each:`, `while:` or `repeat_until:`.",
+        "until": "Write `repeat_until:`.",
+        "retries": "Write `retry:` with `attempts:`.",
+        "environment": "Write `env:`.",
+        "goto": "Write `on:` with `success:` and in it `goto:`.",
+        "continue_on_error": "Write `allow_failure: true`.",
+        "uses": "Write `call:`.",
+        "agent": "Write `provider:` and `prompt:`.",
+    },
+)
+
+# --- the document ---------------------------------------------------------------------------------
+
+_INPUT = Record(
+    "input",
+    "an input",
+    {
+        "type": Field(
+            Choice(("string", "int", "number", "bool", "list", "map")), "Its type (default string)."
+        ),
+        "default": Field(Anything(), "Its value when none is given."),
+        "required": Field(Flag(), "It has to be given."),
+        "enum": Field(ListOf(Anything(), least=1), "The values there are."),
+        "description": Field(Text(may_be_empty=True), "What it is for."),
+    },
+)
+_PROVIDER = Record(
+    "provider",
+    "a provider",
+    {
+        "argv": Field(ListOf(_ARGUMENT, least=1), "The program and its arguments.", required=True),
+        "stdin": Field(Choice(("prompt", "none")), "What it reads (default prompt)."),
+        "env": Field(_ENV, "Environment variables."),
+        "needs_env": Field(_ENV_NAMES, "Variables it needs from the environment, such as its API key."),
+        "result": Field(Choice(("text", "json")), "How its output is read."),
+        "text_field": Field(_WORDS, "In JSON: where the answer is, like result.text."),
+        "session_field": Field(_WORDS, "In JSON: where the session's id is."),
+    },
+)
+_DEFAULTS = Record(
+    "defaults",
+    "'defaults'",
+    {
+        "timeout": Field(_SECONDS, "For tasks that have none."),
+        "retry": Field(Named("retry"), "For tasks that have none."),
+        "provider": Field(_WORDS, "For agent steps that name none."),
+        "env": Field(_ENV, "For every task."),
+    },
+)
+_CONCURRENCY = Record(
+    "concurrency",
+    "'concurrency'",
+    {
+        "key": Field(_TEMPLATE, "Runs with the same key share the limit.", required=True),
+        "limit": Field(_COUNT, "How many at the same time (default 1)."),
+        "on_conflict": Field(
+            Choice(("queue", "reject", "cancel")), "What happens to one too many (default queue)."
+        ),
+    },
+)
+_WORKFLOW = Record(
+    "workflow",
+    "a workflow",
+    {
+        "version": Field(
+            Choice(("1.0", "2.0"), numbers=((1.0, "1.0"), (2.0, "2.0"))),
+            "The version of the language.",
+            required=True,
+        ),
+        "name": Field(
+            Text(pattern=r".*[A-Za-z0-9].*", told="text with a letter or a digit in it"),
+            "What the workflow is called.",
+            required=True,
+        ),
+        "revision": Field(
+            Text(
+                also_numbers=True, pattern=r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}", told="a version like 1.4.0"
+            ),
+            "The version of this workflow; without it, its hash.",
+        ),
+        "description": Field(Text(may_be_empty=True), "What it is for."),
+        "labels": Field(_LABELS, "Labels of your own."),
+        "strict_flow": Field(
+            Flag(), "true: every way on is written down. false: the next step, whatever happened."
+        ),
+        "inputs": Field(
+            MapOf(Named("input"), key=VARIABLE, told="a name of letters, digits and _"),
+            "What a run is given.",
+        ),
+        "outputs": Field(
+            MapOf(_ARGUMENT, key=VARIABLE, told="a name of letters, digits and _"), "What a run gives."
+        ),
+        "context": Field(MapOf(Anything()), "Variables and their first values."),
+        "secrets": Field(_ENV_NAMES, "Names of the secrets that steps may ask for."),
+        "env": Field(_ENV, "Environment variables of every command."),
+        "env_allow": Field(_ENV_NAMES, "Variables that ${env.X} may name."),
+        "env_policy": Field(Choice(("inherit", "minimal")), "For steps that do not say it."),
+        "http_allow": Field(ListOf(_WORDS), "Hosts that http steps may call."),
+        "timeout": Field(_SECONDS, "Seconds the whole run may take."),
+        "defaults": Field(Named("defaults"), "For steps that do not say it themselves."),
+        "providers": Field(
+            MapOf(
+                Named("provider"), key=r"[A-Za-z][A-Za-z0-9_-]*", told="a name of letters, digits, - and _"
+            ),
+            "Agent programs of your own.",
+        ),
+        "budget": Field(Named("budget"), "What the run may cost."),
+        "max_transitions": Field(_COUNT, "The most returns to a step already visited (default 1000)."),
+        "max_parallel": Field(_COUNT, "The most tasks at the same time (default 16)."),
+        "concurrency": Field(Named("concurrency"), "How many runs at the same time."),
+        "priority": Field(Number(least=-1000, most=1000, integer=True), "Higher starts first."),
+        "steps": Field(_STEPS, "What is done.", required=True),
+        "finally": Field(_STEPS, "What is done on every way out."),
+    },
+    mistaken={
+        "jobs": "Write `steps:`.",
+        "tasks": "Write `steps:`.",
+        "vars": "Write `context:`.",
+        "variables": "Write `context:`.",
+        "env_vars": "Write `env:`.",
+        "on_error": "Write a step named `_error`, or `finally:`.",
+    },
+)
+
+WORKFLOW: Final[Shape] = Named("workflow")
+RECORDS: Final = {
+    record.name: record
+    for record in (
+        _WORKFLOW,
+        _STEP,
+        _ON,
+        _TARGET,
+        _CONDITION_RECORD,
+        _RETRY,
+        _LIMITS,
+        _JOIN,
+        _BUDGET,
+        _EXPECT,
+        _SESSION,
+        _FOR_EACH,
+        _WHILE,
+        _REPEAT_UNTIL,
+        _CALL,
+        _HTTP,
+        _PYTHON,
+        _FORM_FIELD,
+        _APPROVAL,
+        _INPUT,
+        _PROVIDER,
+        _DEFAULTS,
+        _CONCURRENCY,
+    )
+}
+
+# --- which keys go together -----------------------------------------------------------------------
+
+# The keys that make a step do something; a step has one of them, or only a condition.
+ACTIONS: Final = {
+    "command": "command",
+    "prompt": "agent",
+    "prompt_file": "agent",
+    "http": "http",
+    "python": "python",
+    "set": "set",
+    "approval": "approval",
+    "call": "call",
+    "parallel": "parallel",
+    "for_each": "for_each",
+    "while": "while",
+    "repeat_until": "repeat_until",
+    "steps": "steps",
+}
+_EVERY_STEP: Final = frozenset(
+    {"name", "id", "description", "labels", "when", "on", "depends_on", "allow_failure", "max_visits"}
+)
+_RETRIED: Final = frozenset({"retry", "timeout"})
+_TASK: Final = _RETRIED | {
+    "idempotent", "on_doubt", "secrets", "env", "env_allow", "output_file", "capture", "expect", "limits", "cache",
+}  # fmt: skip
+_PROCESS: Final = _TASK | {"env_policy", "workdir", "keep_children", "input_file"}
+# What may stand beside each action.
+BESIDE: Final = {
+    "command": _EVERY_STEP | _PROCESS | {"command"},
+    "agent": _EVERY_STEP
+    | _PROCESS
+    | {"prompt", "prompt_file", "provider", "input_files", "inject", "budget", *_PROVIDER_SETTINGS},
+    "http": _EVERY_STEP | _TASK | {"http"},
+    "python": _EVERY_STEP | _TASK | {"python", "env_policy", "workdir"},
+    "set": _EVERY_STEP | {"set"},
+    "approval": _EVERY_STEP | {"approval"},
+    "call": _EVERY_STEP | _RETRIED | {"call"},
+    "parallel": _EVERY_STEP | _RETRIED | {"parallel", "join", "max_workers", "budget"},
+    "for_each": _EVERY_STEP | _RETRIED | {"for_each", "join", "budget"},
+    "while": _EVERY_STEP | _RETRIED | {"while", "budget"},
+    "repeat_until": _EVERY_STEP | _RETRIED | {"repeat_until", "budget"},
+    "steps": _EVERY_STEP | _RETRIED | {"steps", "budget"},
+    "gate": _EVERY_STEP,
+}

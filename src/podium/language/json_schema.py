@@ -1,0 +1,99 @@
+"""The grammar as a JSON Schema, for editors; made from the loader's own table."""
+
+from typing import Any
+
+from podium.language.grammar import RECORDS
+from podium.language.shapes import (
+    OWN_KEY,
+    Anything,
+    Choice,
+    Either,
+    Field,
+    Flag,
+    ListOf,
+    MapOf,
+    Named,
+    Number,
+    Only,
+    Record,
+    Shape,
+    Text,
+)
+
+
+def workflow_schema() -> dict[str, Any]:
+    """A JSON Schema (2020-12) for workflow files. What it cannot say (names, references) the loader checks."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Podium workflow",
+        **_ref("workflow"),
+        "$defs": {name: _record(record) for name, record in RECORDS.items()},
+    }
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _record(record: Record) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {key: _field(field) for key, field in record.fields.items()},
+        "patternProperties": {f"^{OWN_KEY}": True},
+        "additionalProperties": False,
+    }
+    required = [key for key, field in record.fields.items() if field.required]
+    if required:
+        schema["required"] = required
+    if record.one_key:
+        schema["oneOf"] = [{"required": [key]} for key in record.fields]
+    return schema
+
+
+def _field(field: Field) -> dict[str, Any]:
+    return {"description": field.doc, **_shape(field.shape)}
+
+
+def _shape(shape: Shape) -> dict[str, Any]:
+    match shape:
+        case Text():
+            return _text(shape)
+        case Number():
+            return _number(shape)
+        case Flag():
+            return {"type": "boolean"}
+        case Only():
+            return {"const": shape.value}
+        case Choice():
+            return {"enum": [*shape.words, *(number for number, _ in shape.numbers)]}
+        case Anything():
+            return {}
+        case ListOf():
+            least = {"minItems": shape.least} if shape.least else {}
+            return {"type": "array", "items": _shape(shape.item), **least}
+        case MapOf():
+            names = {"propertyNames": {"pattern": f"^({shape.key})$"}} if shape.key is not None else {}
+            return {"type": "object", "additionalProperties": _shape(shape.value), **names}
+        case Either():
+            return {"anyOf": [_shape(one) for one in shape.shapes]}
+        case Record():
+            return _record(shape)
+        case Named():
+            return _ref(shape.name)
+
+
+def _text(shape: Text) -> dict[str, Any]:
+    text: dict[str, Any] = {"type": "string"}
+    if shape.pattern is not None:
+        text["pattern"] = f"^({shape.pattern})$"
+    if not shape.may_be_empty:
+        text["minLength"] = 1
+    return {"anyOf": [text, {"type": ["number", "boolean"]}]} if shape.also_numbers else text
+
+
+def _number(shape: Number) -> dict[str, Any]:
+    bounds = {"minimum": shape.least, "maximum": shape.most, "exclusiveMinimum": shape.above}
+    return {
+        "type": "integer" if shape.integer else "number",
+        **{name: bound for name, bound in bounds.items() if bound is not None},
+    }

@@ -1,0 +1,510 @@
+"""What a `${...}` may name, and what is known about its value.
+
+    context.KEY   inputs.NAME   steps.STEP.FIELD   env.NAME   loop.FIELD   run.FIELD   and the variable of a loop
+
+Unknown names are problems while the file is read, with the nearest known one; a known step that has not run yet is
+null when the time comes. Secrets (`${env.NAME}` of a declared secret) may not go where values are stored.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from podium.language.codes import Code
+from podium.language.diagnostics import Severity, quoted
+from podium.language.kinds import Kinds
+from podium.language.problems import Problems, suggestion
+from podium.language.scopes import Declared, NotVisible, Scope, find_step
+from podium.language.tree import Mapping as MappingNode
+from podium.language.tree import Scalar
+from podium.model.expressions import Reference
+
+# Told of a reference and its place in a text: the reference with ids for names, and what is known of its value.
+Resolve: TypeAlias = Callable[[Reference, int, int], tuple[Reference, Kinds]]
+
+
+class Place(Enum):
+    """Where a text stands: what becomes of a secret there."""
+
+    PRIVATE = auto()  # only the child sees it: env, headers
+    ARGUMENT = auto()  # everybody on the machine sees it: argv
+    PROMPT = auto()  # another company sees it
+    STORED = auto()  # it is kept: conditions, items, context, outputs, names of files
+
+
+_TEXT_OR_NULL: Final = Kinds.TEXT | Kinds.NULL
+_NUMBER_OR_NULL: Final = Kinds.NUMBER | Kinds.NULL
+_BOOL_OR_NULL: Final = Kinds.BOOL | Kinds.NULL
+_LIST_OR_NULL: Final = Kinds.LIST | Kinds.NULL
+_MAP_OR_NULL: Final = Kinds.MAP | Kinds.NULL
+
+_EVERY_STEP: Final = {
+    "status": _TEXT_OR_NULL,
+    "exit_code": _NUMBER_OR_NULL,
+    "duration": _NUMBER_OR_NULL,
+    "completed_at": _TEXT_OR_NULL,
+    "skipped": _BOOL_OR_NULL,
+    "timed_out": _BOOL_OR_NULL,
+    "visits": _NUMBER_OR_NULL,
+    "attempts": _NUMBER_OR_NULL,
+    "error": _MAP_OR_NULL,
+}
+_TASK: Final = {
+    **_EVERY_STEP,
+    "output": _TEXT_OR_NULL,
+    "stderr_tail": _TEXT_OR_NULL,
+    "truncated": _BOOL_OR_NULL,
+    "output_bytes": _NUMBER_OR_NULL,
+    "lines": _LIST_OR_NULL,
+    "json": Kinds.ANY,
+    "outputs": _MAP_OR_NULL,
+}
+_LOOP: Final = {
+    **_EVERY_STEP,
+    "output": _TEXT_OR_NULL,
+    "summary": _MAP_OR_NULL,
+    "iterations": _LIST_OR_NULL,
+    "last": _MAP_OR_NULL,
+    "exit_reason": _TEXT_OR_NULL,
+}
+FIELDS_OF_A_STEP: Final[Mapping[str, Mapping[str, Kinds]]] = {
+    "command": _TASK,
+    "agent": {**_TASK, "usage": _MAP_OR_NULL, "session": _TEXT_OR_NULL},
+    "http": {**_TASK, "status_code": _NUMBER_OR_NULL},
+    "python": _TASK,
+    "set": _EVERY_STEP,
+    "gate": _EVERY_STEP,
+    "approval": {**_EVERY_STEP, "form": _MAP_OR_NULL, "by": _TEXT_OR_NULL},
+    "call": {**_EVERY_STEP, "outputs": _MAP_OR_NULL},
+    "parallel": {**_EVERY_STEP, "output": _TEXT_OR_NULL, "branches": _MAP_OR_NULL, "summary": _MAP_OR_NULL},
+    "steps": {**_EVERY_STEP, "output": _TEXT_OR_NULL, "steps": _MAP_OR_NULL},
+    "for_each": _LOOP,
+    "while": _LOOP,
+    "repeat_until": _LOOP,
+}
+_SUMMARY: Final = (
+    "count",
+    "total",
+    "success_count",
+    "failure_count",
+    "skipped_count",
+    "cancelled_count",
+    "success_rate",
+)
+_LOOP_FIELDS: Final = {
+    "items": {
+        "index": Kinds.NUMBER,
+        "total": Kinds.NUMBER,
+        "first": Kinds.BOOL,
+        "last": Kinds.BOOL,
+    },
+    "pass": {"iteration": Kinds.NUMBER, "elapsed": Kinds.NUMBER, "remaining_time": Kinds.NUMBER},
+}
+_RUN: Final = {
+    "id": Kinds.TEXT,
+    "name": Kinds.TEXT,
+    "dir": Kinds.TEXT,
+    "artifacts": Kinds.TEXT,
+    "workspace": Kinds.TEXT,
+    "started_at": Kinds.TEXT,
+}
+# How a run ends is known only where it has ended.
+_ENDED: Final = {"status": Kinds.TEXT, "error": _TEXT_OR_NULL, "exit_code": Kinds.NUMBER}
+_NAMESPACES: Final = ("context", "steps", "inputs", "env", "loop", "run")
+_KIND_OF_INPUT: Final = {
+    "string": Kinds.TEXT,
+    "int": Kinds.NUMBER,
+    "number": Kinds.NUMBER,
+    "bool": Kinds.BOOL,
+    "list": Kinds.LIST,
+    "map": Kinds.MAP,
+}
+
+
+@dataclass(slots=True)
+class WorkflowNames:
+    """What a whole workflow declares."""
+
+    context: dict[str, Any] = field(default_factory=dict)
+    # Keys that a `set` step somewhere creates.
+    set_keys: set[str] = field(default_factory=set)
+    # Name and type.
+    inputs: dict[str, str] = field(default_factory=dict)
+    secrets: set[str] = field(default_factory=set)
+    env_allow: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Names:
+    """What can be named at one step."""
+
+    problems: Problems
+    workflow: WorkflowNames
+    scope: Scope
+    # The step whose texts are read; None after all steps (`outputs`) and in a loop's own condition.
+    step: Declared | None = None
+    secrets: Collection[str] = ()
+    env_allow: Collection[str] = ()
+
+    def reader(self, scalar: Scalar, place: Place) -> Resolve:
+        """What to call for each reference found in a text."""
+
+        def on_reference(reference: Reference, start: int, end: int) -> tuple[Reference, Kinds]:
+            return _Resolving(self, scalar, place, reference, start, end).resolve()
+
+        return on_reference
+
+
+class _Resolving:
+    """One reference on its way."""
+
+    def __init__(
+        self, names: Names, scalar: Scalar, place: Place, reference: Reference, start: int, end: int
+    ) -> None:
+        self._names = names
+        self._scalar = scalar
+        self._place = place
+        self._reference = reference
+        self._path = reference.path
+        self._span = (start, end)
+
+    def resolve(self) -> tuple[Reference, Kinds]:
+        kinds = self._kinds()
+        reference = self._reference
+        if reference.path != self._path:
+            reference = msgspec.structs.replace(reference, path=self._path)
+        if reference.default is not None:
+            kinds = (kinds & ~Kinds.NULL) | Kinds.TEXT
+        return reference, kinds
+
+    def _kinds(self) -> Kinds:
+        first = self._path[0]
+        loop = next(
+            (scope for scope in self._names.scope.outwards() if scope.variable == first and scope.variable),
+            None,
+        )
+        # The variable of a loop stands before everything else: that is what shadowing means.
+        if loop is not None:
+            return Kinds.ANY
+        match first:
+            case "context":
+                return self._context()
+            case "inputs":
+                return self._input()
+            case "steps":
+                return self._step()
+            case "env":
+                return self._env()
+            case "loop":
+                return self._loop()
+            case "run":
+                return self._run()
+            case _:
+                return self._unknown_namespace(str(first))
+
+    # --- namespaces -------------------------------------------------------------------------------
+
+    def _context(self) -> Kinds:
+        workflow = self._names.workflow
+        key = self._part(1, "a key", [*workflow.context, *sorted(workflow.set_keys)])
+        if key is None or key in workflow.set_keys:
+            return Kinds.ANY
+        if key not in workflow.context:
+            known = [*workflow.context, *sorted(workflow.set_keys)]
+            return self._unknown(f"the context has no key {quoted(key)}.", suggestion(key, known, "keys"))
+        value = workflow.context[key]
+        for place, part in enumerate(self._path[2:], start=2):
+            if isinstance(value, dict) and isinstance(part, str):
+                if part not in value:
+                    where = ".".join(map(str, self._path[:place]))
+                    return self._unknown(
+                        f"{quoted(where)} has no key {quoted(part)}.", suggestion(part, list(value), "keys")
+                    )
+                value = value[part]
+            elif isinstance(value, list) and isinstance(part, int):
+                if part >= len(value):
+                    return Kinds.ANY
+                value = value[part]
+            else:
+                return Kinds.ANY
+        # A `set` step may replace the value, but not known to which kind.
+        return _kind_of(value)
+
+    def _input(self) -> Kinds:
+        known = self._names.workflow.inputs
+        name = self._part(1, "an input", list(known))
+        if name is None:
+            return Kinds.ANY
+        if name not in known:
+            return self._unknown(
+                f"there is no input {quoted(name)}.", suggestion(name, list(known), "inputs")
+            )
+        return Kinds.ANY if len(self._path) > 2 else _KIND_OF_INPUT[known[name]] | Kinds.NULL
+
+    def _env(self) -> Kinds:
+        names = self._names
+        name = self._part(
+            1, "a variable", sorted({*names.secrets, *names.env_allow, *names.workflow.env_allow})
+        )
+        if name is None:
+            return Kinds.ANY
+        if name in names.workflow.secrets:
+            if name not in names.secrets:
+                self._error(
+                    Code.SECRET_NOT_DECLARED,
+                    f"the secret {quoted(name)} is not among the secrets of this step.",
+                    f"Add `secrets: [{name}]` to the step.",
+                )
+            else:
+                self._check_secret(name)
+        elif name not in names.env_allow and name not in names.workflow.env_allow:
+            self._error(
+                Code.ENV_NOT_ALLOWED,
+                f"the variable {quoted(name)} may not be read.",
+                f"Add it to `env_allow`, or to `secrets` if it is one: `env_allow: [{name}]`.",
+            )
+        return _TEXT_OR_NULL
+
+    def _check_secret(self, name: str) -> None:
+        if self._place is Place.STORED:
+            self._error(
+                Code.SECRET_STORED,
+                f"the secret {quoted(name)} may not stand here: this value is stored.",
+                "Let the step read it from its environment instead.",
+            )
+        elif self._place is not Place.PRIVATE:
+            seen = (
+                "every process of the machine can see it"
+                if self._place is Place.ARGUMENT
+                else "it is sent with the prompt"
+            )
+            self._names.problems.inside(
+                Code.SECRET_VISIBLE,
+                self._scalar,
+                *self._span,
+                f"the secret {quoted(name)} stands here in the open: {seen}.",
+                "Let the program read it from its environment instead.",
+                Severity.WARNING,
+            )
+
+    def _loop(self) -> Kinds:
+        scope: Scope | None = self._names.scope.innermost_loop()
+        if scope is None:
+            return self._outside_loop("'loop' is only known inside a loop.")
+        place = 1
+        while place < len(self._path) and self._path[place] == "parent":
+            scope = scope.outer.innermost_loop() if scope.outer is not None else None
+            if scope is None:
+                return self._outside_loop("'loop.parent' is only known inside a loop in a loop.")
+            place += 1
+        fields = _LOOP_FIELDS["items" if scope.kind == "items" else "pass"]
+        known = [*fields, "parent"]
+        name = self._part(place, "a field", known)
+        if name is None:
+            return Kinds.ANY
+        if name not in fields:
+            kind = "for_each" if scope.kind == "items" else "while"
+            return self._unknown(
+                f"'loop' has no field {quoted(name)} in a {kind} loop.", suggestion(name, known, "fields")
+            )
+        return fields[name]
+
+    def _run(self) -> Kinds:
+        scope = self._names.scope
+        ended = any(around.kind == "finally" for around in scope.outwards())
+        fields = {**_RUN, **_ENDED} if ended else _RUN
+        name = self._part(1, "a field", list(fields))
+        if name is None:
+            return Kinds.ANY
+        if name in fields:
+            return fields[name]
+        if name in _ENDED:
+            return self._unknown(
+                f"'run.{name}' is not known before the run has ended.", "It can be used in `finally`."
+            )
+        return self._unknown(f"'run' has no field {quoted(name)}.", suggestion(name, list(fields), "fields"))
+
+    def _unknown_namespace(self, first: str) -> Kinds:
+        known = list(_NAMESPACES)
+        known += [scope.variable for scope in self._names.scope.outwards() if scope.variable]
+        owner = _loop_with_variable(self._names.scope, first)
+        if owner is not None:
+            return self._outside_loop(
+                f"{quoted(first)} is the variable of the loop {quoted(owner.step_id)} and not known outside of it."
+            )
+        if find_step(first, self._names.scope, self._names.step) is not None:
+            hint = f"Write ${{steps.{'.'.join(map(str, self._path))}}} for the step."
+        elif first in self._names.workflow.context:
+            hint = f"Write ${{context.{'.'.join(map(str, self._path))}}}."
+        elif first in self._names.workflow.inputs:
+            hint = f"Write ${{inputs.{'.'.join(map(str, self._path))}}}."
+        else:
+            hint = suggestion(first, known, "names")
+        return self._unknown(f"{quoted(first)} is not known here.", hint)
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def _step(self) -> Kinds:
+        names = self._names
+        known = [name for scope in names.scope.outwards() for name in scope.steps]
+        name = self._part(1, "a step", known)
+        if name is None:
+            return Kinds.ANY
+        found = find_step(name, names.scope, names.step)
+        if found is None:
+            self._error(
+                Code.STEP_NOT_DEFINED, f"there is no step {quoted(name)}.", suggestion(name, known, "steps")
+            )
+            return Kinds.ANY
+        if isinstance(found, NotVisible):
+            self._error(Code.STEP_NOT_VISIBLE, *not_visible(name, found))
+            return Kinds.ANY
+        self._path = ("steps", found.step_id, *self._path[2:])
+        return self._field(found, 2)
+
+    def _field(self, step: Declared, place: int) -> Kinds:
+        """What is known about `steps.X` from the part at `place` on."""
+        fields = FIELDS_OF_A_STEP[step.action]
+        if place == len(self._path):
+            return _MAP_OR_NULL
+        name = self._path[place]
+        if not isinstance(name, str) or name not in fields:
+            hint = suggestion(str(name), list(fields), "fields")
+            return self._unknown(f"the step {quoted(step.step_id)} has no field {quoted(str(name))}.", hint)
+        rest = place + 1
+        match name:
+            case "lines" | "json" if not _captures(step, name):
+                return self._unknown(
+                    f"the output of {quoted(step.step_id)} is not read as {name}.",
+                    f"Add `capture: {name}` to that step.",
+                )
+            case "summary" if rest < len(self._path):
+                return self._one_of(rest, _SUMMARY, "summary") or _NUMBER_OR_NULL
+            case "iterations" if rest < len(self._path):
+                return self._iteration(step, rest)
+            case "last" | "branches" | "steps" if rest < len(self._path):
+                return self._step_inside(step, rest)
+            case _:
+                return fields[name] if rest == len(self._path) else Kinds.ANY
+
+    def _iteration(self, step: Declared, place: int) -> Kinds:
+        """`iterations[i]`, then `steps.NAME` or NAME alone, then a field."""
+        if not isinstance(self._path[place], int):
+            return self._unknown(
+                "an iteration is chosen by its number.", "Write iterations[0] for the first."
+            )
+        place += 1
+        if place == len(self._path):
+            return _MAP_OR_NULL
+        if self._path[place] in ("index", "item", "status"):
+            return Kinds.ANY
+        if self._path[place] != "steps":
+            self._path = (*self._path[:place], "steps", *self._path[place:])
+        place += 1
+        return self._step_inside(step, place) if place < len(self._path) else _MAP_OR_NULL
+
+    def _step_inside(self, step: Declared, place: int) -> Kinds:
+        body = step.body
+        if body is None:
+            return Kinds.ANY
+        name = str(self._path[place])
+        found = body.steps.get(name)
+        if found is None:
+            return self._unknown(
+                f"{quoted(step.step_id)} has no step {quoted(name)}.",
+                suggestion(name, list(body.steps), "steps"),
+            )
+        self._path = (*self._path[:place], found.step_id, *self._path[place + 1 :])
+        return self._field(found, place + 1)
+
+    # --- telling ----------------------------------------------------------------------------------
+
+    def _part(self, place: int, what: str, known: list[str]) -> str | None:
+        if place < len(self._path) and isinstance(self._path[place], str):
+            return str(self._path[place])
+        written = ".".join(map(str, self._path[:place]))
+        self._unknown(f"{quoted(written)} needs {what} after it.", suggestion("", known, "known"))
+        return None
+
+    def _one_of(self, place: int, known: tuple[str, ...], where: str) -> Kinds | None:
+        name = str(self._path[place])
+        if name in known:
+            return None
+        return self._unknown(
+            f"'{where}' has no field {quoted(name)}.", suggestion(name, list(known), "fields")
+        )
+
+    def _outside_loop(self, message: str) -> Kinds:
+        self._error(Code.OUTSIDE_LOOP, message, "Use it in the loop's own steps.")
+        return Kinds.ANY
+
+    def _unknown(self, message: str, hint: str) -> Kinds:
+        self._error(Code.UNKNOWN_NAME, message, hint)
+        return Kinds.ANY
+
+    def _error(self, code: Code, message: str, hint: str) -> None:
+        self._names.problems.inside(code, self._scalar, *self._span, message, hint)
+
+
+def not_visible(name: str, found: NotVisible) -> tuple[str, str]:
+    """Why a step cannot be named, and what to do about it."""
+    if found.reason == "same time":
+        return (
+            f"the step {quoted(name)} may still be running then.",
+            "Name only steps that have ended before: add it to `depends_on`, or ask after the block.",
+        )
+    owner = found.step.scope.owner
+    where = owner.step_id if owner is not None else ""
+    through = {
+        "for_each": "iterations[0].",
+        "while": "last.",
+        "repeat_until": "last.",
+        "parallel": "branches.",
+    }
+    way = through.get(owner.action, "steps.") if owner is not None else ""
+    return (
+        f"the step {quoted(name)} stands inside {quoted(where)}.",
+        f"Outside of it write ${{steps.{where}.{way}{name}.<field>}}.",
+    )
+
+
+def _captures(step: Declared, what: str) -> bool:
+    capture = step.node.entries.get("capture")
+    if capture is not None and isinstance(capture.value, Scalar) and capture.value.value == what:
+        return True
+    expect = step.node.entries.get("expect")
+    checked = (
+        expect is not None and isinstance(expect.value, MappingNode) and "schema" in expect.value.entries
+    )
+    return what == "json" and (checked or step.action == "python")
+
+
+def _loop_with_variable(scope: Scope, name: str) -> Declared | None:
+    outermost = list(scope.outwards())[-1]
+    pending = list(outermost.listed)
+    while pending:
+        step = pending.pop()
+        if step.body is not None:
+            if step.body.variable == name:
+                return step
+            pending.extend(step.body.listed)
+    return None
+
+
+def _kind_of(value: Any) -> Kinds:
+    match value:
+        case None:
+            return Kinds.NULL
+        case bool():
+            return Kinds.BOOL
+        case int() | float():
+            return Kinds.NUMBER
+        case str():
+            return Kinds.TEXT
+        case list():
+            return Kinds.LIST
+        case _:
+            return Kinds.MAP

@@ -1,0 +1,129 @@
+"""Which steps can be named from where.
+
+A list of steps is a scope, and what stands inside a loop, a branch or a group is a scope inside it. From a step one can
+name the steps of its own list and of the lists around it, never those inside another. Where steps run at the same
+time (branches, graphs) only what has certainly ended before can be named: else the answer would depend on the order
+in which things happen.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from podium.language.tree import Mapping, Scalar
+
+ScopeKind: TypeAlias = Literal["workflow", "finally", "branches", "items", "pass", "group"]
+LoopKind: TypeAlias = Literal["items", "pass"]
+
+# The kinds of a step, by what it does; `language/grammar.py` says which key makes which.
+Action: TypeAlias = str
+
+
+@dataclass(eq=False, slots=True)
+class Declared:
+    """A step that a file declares."""
+
+    step_id: str
+    name: Scalar
+    node: Mapping
+    action: Action
+    index: int
+    scope: "Scope"
+    # The parallel step whose branch this is, if it was declared one list further out as well.
+    branch_of: "Declared | None" = None
+    body: "Scope | None" = None
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """One list of steps."""
+
+    kind: ScopeKind
+    outer: "Scope | None" = None
+    owner: Declared | None = None
+    # The variable of the item; of a loop with passes None.
+    variable: str | None = None
+    # Items that are taken at the same time.
+    at_once: bool = False
+    steps: dict[str, Declared] = field(default_factory=dict)
+    listed: list[Declared] = field(default_factory=list)
+    # Of a graph: what each step depends on, by index. Of a flow None.
+    needs: list[list[int]] | None = None
+
+    @property
+    def is_loop(self) -> bool:
+        return self.kind in ("items", "pass")
+
+    def outwards(self) -> Iterator["Scope"]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+    def innermost_loop(self) -> "Scope | None":
+        return next((scope for scope in self.outwards() if scope.is_loop), None)
+
+    def depth(self) -> int:
+        return sum(1 for _ in self.outwards())
+
+
+@dataclass(frozen=True, slots=True)
+class NotVisible:
+    """A step that exists and cannot be named from here, and why."""
+
+    step: Declared
+    reason: Literal["inside", "same time"]
+
+
+def find_step(name: str, scope: Scope, asking: Declared | None) -> Declared | NotVisible | None:
+    """The step that `name` means in `scope`, for the step that asks (None: whoever comes after all of them)."""
+    inner = asking
+    for around in scope.outwards():
+        found = around.steps.get(name)
+        if found is not None:
+            if inner is not None and not _has_ended_before(found, inner, around):
+                return NotVisible(found, "same time")
+            return found
+        inner = around.owner
+    outermost = list(scope.outwards())[-1]
+    hidden = _inside(outermost, name)
+    return NotVisible(hidden, "inside") if hidden is not None else None
+
+
+def _has_ended_before(found: Declared, asking: Declared, scope: Scope) -> bool:
+    """Whether what `asking` learns about `found` cannot depend on the order of events."""
+    if found.branch_of is not None and scope is not found.scope:
+        # Declared here on behalf of a parallel step: seen by those after it, not by its other branches.
+        if found.branch_of is asking:
+            return False
+        found = found.branch_of
+    if scope.kind == "branches":
+        return False
+    if scope.needs is None:
+        return True
+    return waits_for(scope.needs, asking.index, found.index)
+
+
+def waits_for(needs: list[list[int]], step: int, wanted: int) -> bool:
+    """Whether `step` begins only after `wanted` has ended, directly or not."""
+    if wanted in needs[step]:
+        return True
+    seen, pending = {step}, list(needs[step])
+    while pending:
+        at = pending.pop()
+        if at == wanted:
+            return True
+        if at not in seen:
+            seen.add(at)
+            pending.extend(needs[at])
+    return False
+
+
+def _inside(scope: Scope, name: str) -> Declared | None:
+    """A step of that name further in, for the message."""
+    for step in scope.listed:
+        if step.body is not None:
+            found = step.body.steps.get(name) or _inside(step.body, name)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,467 @@
+"""Steps that do one thing: commands, agents, requests, functions, approvals, `set`."""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from podium.language.codes import Code
+from podium.language.conditions import step_named
+from podium.language.diagnostics import Report, quoted
+from podium.language.files import Files, FoundFile
+from podium.language.problems import Problems, suggestion
+from podium.language.references import Names, Place
+from podium.language.source import Source
+from podium.language.templates import ExpressionProblem, parse_template
+from podium.language.tree import Mapping, Node, Scalar, Sequence
+from podium.language.values import (
+    arguments_of,
+    command_of,
+    data_map,
+    data_of,
+    given,
+    literal_of,
+    number_of,
+    scalar_at,
+    text_map,
+    text_of,
+    texts_at,
+    value_at,
+)
+from podium.model.expressions import Text
+from podium.model.plan import (
+    PLAIN_WORK,
+    Agent,
+    Approval,
+    Body,
+    Budget,
+    Command,
+    Expect,
+    FormField,
+    Gate,
+    Http,
+    Limits,
+    Prompt,
+    Python,
+    Retry,
+    Set,
+    Work,
+)
+
+# Who answers prompts without being declared in the file.
+BUILT_IN_PROVIDERS: Final = ("claude", "codex", "gemini", "anthropic", "openai", "echo")
+DEFAULT_TIMEOUT: Final = {"command": 300, "http": 300, "python": 300, "agent": 3600}
+_UNITS: Final = {"": 1} | {
+    f"{unit}{i}": (1024 if i else 1000) ** power for power, unit in enumerate("KMGT", 1) for i in ("", "i")
+}
+_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*((?:[KMGT]i?)?)B?")
+
+
+@dataclass(slots=True)
+class TaskContext:
+    """What tasks have to know about their workflow."""
+
+    files: Files
+    # The name of the workflow's file: others are looked for beside it.
+    file: str
+    # Reports about other files, and problems with finding them.
+    reports: list[Report]
+    missing_is_error: bool
+    providers: tuple[str, ...] = BUILT_IN_PROVIDERS
+    default_provider: str | None = None
+    default_timeout: float | None = None
+    default_retry: Retry | None = None
+    env_policy: str | None = None
+    assumed_provider: bool = field(default=False)
+
+
+def task_body(action: str, node: Mapping, names: Names, context: TaskContext) -> Body:
+    return _BODIES[action](node, names, context)
+
+
+def _command(node: Mapping, names: Names, context: TaskContext) -> Body:
+    return Command(command_of(node.entries["command"].value, names), _work(node, names, context))
+
+
+def _gate(_node: Mapping, _names: Names, _context: TaskContext) -> Body:
+    return Gate()
+
+
+def _set(node: Mapping, names: Names, _context: TaskContext) -> Body:
+    return Set(data_map(node.entries["set"].value, names, Place.STORED))
+
+
+def _http(node: Mapping, names: Names, context: TaskContext) -> Body:
+    http = node.entries["http"].value
+    assert isinstance(http, Mapping)
+    body, headers = value_at(http, "body"), value_at(http, "headers")
+    expected = value_at(http, "expect_status")
+    url = value_at(http, "url")
+    return Http(
+        text_of(url, names, Place.ARGUMENT) if url is not None else "",
+        **given(
+            method=scalar_at(http, "method"),
+            headers=text_map(headers, names, Place.PRIVATE) if headers is not None else None,
+            body=data_of(body, names, Place.PRIVATE) if body is not None else None,
+            expect_status=_status_codes(expected) if expected is not None else None,
+        ),
+        work=_work(node, names, context),
+    )
+
+
+def _status_codes(node: Node) -> tuple[int, ...]:
+    items = node.items if isinstance(node, Sequence) else [node]
+    return tuple(int(str(item.value)) for item in items if isinstance(item, Scalar))
+
+
+def _python(node: Mapping, names: Names, context: TaskContext) -> Body:
+    python = node.entries["python"].value
+    work = _work(node, names, context)
+    if isinstance(python, Scalar):
+        return Python(str(python.value), work=work)
+    assert isinstance(python, Mapping)
+    args = value_at(python, "args")
+    return Python(
+        scalar_at(python, "function", ""),
+        data_map(args, names, Place.PRIVATE) if args is not None else {},
+        work,
+    )
+
+
+def _approval(node: Mapping, names: Names, _context: TaskContext) -> Body:
+    approval = node.entries["approval"].value
+    if isinstance(approval, Scalar):
+        return Approval(text_of(approval, names, Place.STORED))
+    assert isinstance(approval, Mapping)
+    message, form, assignee = (value_at(approval, key) for key in ("message", "form", "assignee"))
+    return Approval(
+        text_of(message, names, Place.STORED) if message is not None else "",
+        _form(form) if isinstance(form, Mapping) else {},
+        text_of(assignee, names, Place.STORED) if assignee is not None else None,
+    )
+
+
+def _form(node: Mapping) -> dict[str, FormField]:
+    form: dict[str, FormField] = {}
+    for key, entry in node.entries.items():
+        assert isinstance(entry.value, Mapping)
+        enum = value_at(entry.value, "enum")
+        form[key] = FormField(
+            **given(type=scalar_at(entry.value, "type"), required=scalar_at(entry.value, "required")),
+            enum=tuple(literal_of(enum)) if enum is not None else (),
+        )
+    return form
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+def _agent(node: Mapping, names: Names, context: TaskContext) -> Body:
+    if "prompt" in node.entries and "prompt_file" in node.entries:
+        names.problems.at_key(
+            Code.CONFLICTING_KEYS,
+            node,
+            "prompt_file",
+            "a step has 'prompt' or 'prompt_file', not both.",
+            "Keep one; `input_files` adds further texts to a prompt.",
+        )
+    if "system_prompt" in node.entries and "system_prompt_file" in node.entries:
+        names.problems.at_key(
+            Code.CONFLICTING_KEYS,
+            node,
+            "system_prompt_file",
+            "a step has 'system_prompt' or 'system_prompt_file', not both.",
+            "Keep one.",
+        )
+    return Agent(
+        _provider(node, names, context),
+        _prompt(node, "prompt", names, context) or Prompt(),
+        _work(node, names, context),
+        **given(
+            model=_text_at(node, "model", names),
+            fallback_models=_texts_at(node, "fallback_models", names, Place.STORED),
+            effort=_text_at(node, "effort", names),
+            system_prompt=_prompt(node, "system_prompt", names, context),
+            max_turns=scalar_at(node, "max_turns"),
+            max_cost=scalar_at(node, "max_cost"),
+            max_tokens=scalar_at(node, "max_tokens"),
+            temperature=scalar_at(node, "temperature"),
+            add_dirs=_texts_at(node, "add_dirs", names, Place.STORED),
+            allowed_tools=_texts_at(node, "allowed_tools", names, Place.ARGUMENT),
+            disallowed_tools=_texts_at(node, "disallowed_tools", names, Place.ARGUMENT),
+            args=_texts_at(node, "args", names, Place.ARGUMENT),
+            access=scalar_at(node, "access"),
+            allow_denials=scalar_at(node, "allow_denials"),
+            strict_provider=scalar_at(node, "strict_provider"),
+            workspace=scalar_at(node, "workspace"),
+            resume=_resumed(node, names),
+        ),
+    )
+
+
+def _provider(node: Mapping, names: Names, context: TaskContext) -> str:
+    written = value_at(node, "provider")
+    if isinstance(written, Scalar):
+        provider = str(written.value)
+        if provider not in context.providers:
+            names.problems.error(
+                Code.UNKNOWN_PROVIDER,
+                written,
+                f"there is no provider {quoted(provider)}.",
+                suggestion(provider, list(context.providers), "providers"),
+            )
+        return provider
+    if context.default_provider is not None:
+        return context.default_provider
+    if not context.assumed_provider:
+        # Once a file: the first such step tells it.
+        context.assumed_provider = True
+        key = "prompt" if "prompt" in node.entries else "prompt_file"
+        names.problems.warning(
+            Code.PROVIDER_ASSUMED,
+            node.entries[key].key,
+            "no provider is named; 'claude' is taken.",
+            "Add `provider: claude` to the step, or `defaults:` with `provider:` to the workflow.",
+        )
+    return "claude"
+
+
+def _resumed(node: Mapping, names: Names) -> str | None:
+    session = value_at(node, "session")
+    resume = value_at(session, "resume") if isinstance(session, Mapping) else None
+    if not isinstance(resume, Scalar):
+        return None
+    step_id = step_named(resume, names)
+    if step_id is None:
+        return None
+    found = next((s.steps[step_id] for s in names.scope.outwards() if step_id in s.steps), None)
+    if found is not None and found.action != "agent":
+        names.problems.error(
+            Code.KEY_DOES_NOT_FIT,
+            resume,
+            f"{quoted(step_id)} is no agent step: it has no conversation to go on with.",
+            "Name a step with a prompt.",
+        )
+    return step_id
+
+
+def _prompt(node: Mapping, key: str, names: Names, context: TaskContext) -> Prompt | None:
+    written = value_at(node, key)
+    if written is not None:
+        return Prompt(text=text_of(written, names, Place.PROMPT))
+    path = value_at(node, f"{key}_file")
+    if not isinstance(path, Scalar):
+        return None
+    template = text_of(path, names, Place.STORED)
+    if not isinstance(template, str):
+        return Prompt(file=template)
+    found = find_file(path, template, names.problems, context)
+    return Prompt(text=_text_of_file(found, names, context)) if found is not None else Prompt(file=template)
+
+
+def find_file(node: Scalar, path: str, problems: Problems, context: TaskContext) -> FoundFile | None:
+    """A file that is made part of the plan; when it is missing, that is said."""
+    found = context.files.read(path, context.file)
+    if found is None:
+        tell = problems.error if context.missing_is_error else problems.warning
+        tell(
+            Code.FILE_NOT_FOUND,
+            node,
+            f"there is no file {quoted(path)}.",
+            "Paths are looked for beside the workflow's file, then in the workspace.",
+        )
+    return found
+
+
+def _text_of_file(found: FoundFile, names: Names, context: TaskContext) -> Text:
+    """The text of another file, as a template; its problems are told with its own name and lines."""
+    text = found.content.decode("utf-8", "replace")
+    report = Report(Source(found.name, text))
+    context.reports.append(report)
+    # The whole file as one value.
+    scalar = Scalar(0, len(text), text, text)
+    there = replace(names, problems=Problems(report))
+    try:
+        return parse_template(text, there.reader(scalar, Place.PROMPT))
+    except ExpressionProblem as problem:
+        report.error(Code.INVALID_TEMPLATE, problem.start, problem.end, problem.message, problem.hint)
+        return ""
+
+
+# --- what tasks have in common --------------------------------------------------------------------
+
+
+def _work(node: Mapping, names: Names, context: TaskContext) -> Work:
+    entries = node.entries
+    if entries.keys().isdisjoint(_WORK_KEYS) and context.env_policy is None:
+        return PLAIN_WORK
+    env = value_at(node, "env")
+    expect = value_at(node, "expect")
+    limits = value_at(node, "limits")
+    return Work(
+        **given(
+            env=text_map(env, names, Place.PRIVATE) if env is not None else None,
+            env_policy=scalar_at(node, "env_policy") or context.env_policy,
+            workdir=_text_at(node, "workdir", names),
+            inject=scalar_at(node, "inject"),
+            output_file=_text_at(node, "output_file", names),
+            capture=scalar_at(node, "capture"),
+            expect=_expect(expect, names, context) if isinstance(expect, Mapping) else None,
+            limits=limits_of(limits) if isinstance(limits, Mapping) else None,
+            keep_children=scalar_at(node, "keep_children"),
+            cache=scalar_at(node, "cache"),
+            budget=budget_of(node, names.problems),
+        ),
+        env_allow=texts_at(node, "env_allow"),
+        secrets=texts_at(node, "secrets"),
+        input_files=_input_files(node, names),
+    )
+
+
+_WORK_KEYS: Final = frozenset(
+    {
+        "env", "env_policy", "workdir", "inject", "output_file", "capture", "expect", "limits", "keep_children",
+        "cache", "budget", "env_allow", "secrets", "input_file", "input_files",
+    }
+)  # fmt: skip
+
+
+def _input_files(node: Mapping, names: Names) -> tuple[Text, ...]:
+    if "input_file" in node.entries and "input_files" in node.entries:
+        names.problems.at_key(
+            Code.CONFLICTING_KEYS,
+            node,
+            "input_file",
+            "a step has 'input_file' or 'input_files', not both.",
+            "List all of them in `input_files`.",
+        )
+    one, several = value_at(node, "input_file"), value_at(node, "input_files")
+    if one is not None:
+        return (text_of(one, names, Place.STORED),)
+    return _texts(several, names, Place.STORED) if several is not None else ()
+
+
+def _expect(node: Mapping, names: Names, context: TaskContext) -> Expect:
+    files, schema = value_at(node, "files"), value_at(node, "schema")
+    return Expect(
+        _texts(files, names, Place.STORED) if files is not None else (),
+        _schema(schema, names, context) if schema is not None else None,
+    )
+
+
+def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | None:
+    if isinstance(node, Mapping):
+        schema: dict[str, Any] = literal_of(node)
+        return schema
+    assert isinstance(node, Scalar)
+    path = str(node.value)
+    found = find_file(node, path, names.problems, context)
+    if found is None:
+        return None
+    try:
+        read = json.loads(found.content)
+    except (ValueError, RecursionError):
+        read = None
+    if not isinstance(read, dict):
+        names.problems.error(
+            Code.INVALID_FORMAT, node, f"{quoted(path)} is no JSON object.", "A JSON Schema is a JSON object."
+        )
+        return None
+    return read
+
+
+def limits_of(node: Mapping) -> Limits:
+    memory = value_at(node, "max_memory")
+    return Limits(
+        **given(
+            max_memory=_bytes(memory) if isinstance(memory, Scalar) else None,
+            max_cpu=scalar_at(node, "max_cpu"),
+            max_output_size=scalar_at(node, "max_output_size"),
+        )
+    )
+
+
+def _bytes(node: Scalar) -> int:
+    if isinstance(node.value, int | float):
+        return int(node.value)
+    found = _SIZE.fullmatch(str(node.value))
+    assert found is not None
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def budget_of(node: Mapping, problems: Problems) -> Budget | None:
+    budget = value_at(node, "budget")
+    if not isinstance(budget, Mapping):
+        return None
+    soft, hard = value_at(budget, "soft"), scalar_at(budget, "usd")
+    if isinstance(soft, Scalar) and hard is not None and float(str(soft.value)) > hard:
+        problems.error(
+            Code.OUT_OF_BOUNDS,
+            soft,
+            f"'soft' is {soft.text}, more than 'usd', which is {hard}.",
+            "A warning has to come before the end: use less than `usd`.",
+        )
+    return Budget(**given(**{key: scalar_at(budget, key) for key in ("usd", "tokens", "soft", "reserve")}))
+
+
+def retry_of(node: Node | None) -> Retry | None:
+    if not isinstance(node, Mapping):
+        return None
+    on = value_at(node, "on")
+    return Retry(
+        **given(
+            attempts=scalar_at(node, "attempts"),
+            backoff=scalar_at(node, "backoff"),
+            delay=scalar_at(node, "delay"),
+            max_delay=scalar_at(node, "max_delay"),
+            operator=scalar_at(node, "operator"),
+            on=tuple(number_of(item.value) for item in on.items if isinstance(item, Scalar))
+            if isinstance(on, Sequence)
+            else None,
+        )
+    )
+
+
+def check_secrets(node: Mapping, names: Names) -> None:
+    """A step may see only secrets that its workflow declares."""
+    secrets = value_at(node, "secrets")
+    if not isinstance(secrets, Sequence):
+        return
+    for item in secrets.items:
+        assert isinstance(item, Scalar)
+        name = str(item.value)
+        if name not in names.workflow.secrets:
+            names.problems.error(
+                Code.SECRET_NOT_DECLARED,
+                item,
+                f"the workflow declares no secret {quoted(name)}.",
+                f"Add it to the workflow's `secrets`. {suggestion(name, sorted(names.workflow.secrets), 'secrets')}",
+            )
+
+
+def _text_at(node: Mapping, key: str, names: Names) -> Text | None:
+    value = value_at(node, key)
+    return text_of(value, names, Place.STORED) if value is not None else None
+
+
+def _texts_at(node: Mapping, key: str, names: Names, place: Place) -> tuple[Text, ...] | None:
+    value = value_at(node, key)
+    return arguments_of(value, names, place) if value is not None else None
+
+
+def _texts(node: Node, names: Names, place: Place) -> tuple[Text, ...]:
+    assert isinstance(node, Sequence)
+    return tuple(text_of(item, names, place) for item in node.items)
+
+
+_BODIES: Final[dict[str, Callable[[Mapping, Names, TaskContext], Body]]] = {
+    "command": _command,
+    "agent": _agent,
+    "http": _http,
+    "python": _python,
+    "approval": _approval,
+    "set": _set,
+    "gate": _gate,
+}
+TASKS: Final = frozenset(_BODIES)

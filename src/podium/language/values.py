@@ -1,0 +1,180 @@
+"""Scalars and data of a workflow file, read into the trees that a plan carries."""
+
+from collections.abc import Mapping as MappingOf
+from typing import Any, Final
+
+from podium.language.codes import Code
+from podium.language.diagnostics import Severity, quoted
+from podium.language.expressions import parse_expression
+from podium.language.references import Names, Place
+from podium.language.templates import ExpressionProblem, OnReference, command_words, parse_template
+from podium.language.tree import Mapping, Node, Plain, Scalar, Sequence, plain
+from podium.model.expressions import Expression, Reference, Template, Text
+from podium.model.plan import Data, DataList, DataMap
+
+# What people write when they believe a shell reads the line.
+_SHELL_WORDS: Final = frozenset({"|", "||", "&&", ";", "&", ">", ">>", "<", "<<", "2>", "2>&1", "*"})
+
+
+def text_of(node: Node, names: Names, place: Place) -> Text:
+    """A text with its `${...}` resolved; of a text with a problem, which is reported, nothing."""
+    assert isinstance(node, Scalar)
+    value = node.value if isinstance(node.value, str) else node.text
+    if "${" not in value:
+        return value
+    text = template_of(node, names, names.reader(node, place))
+    if isinstance(text, Template) and any(isinstance(part, Reference) and part.spread for part in text.parts):
+        names.problems.error(
+            Code.INVALID_TEMPLATE,
+            node,
+            "a list cannot be spread here.",
+            "Use [*] only as a whole element of a list of arguments.",
+        )
+    return text
+
+
+def template_of(node: Scalar, names: Names, reader: OnReference) -> Text:
+    try:
+        return parse_template(node.value if isinstance(node.value, str) else node.text, reader)
+    except ExpressionProblem as problem:
+        _report(problem, node, Code.INVALID_TEMPLATE, names)
+        return ""
+
+
+def arguments_of(node: Node, names: Names, place: Place) -> tuple[Text, ...]:
+    """The items of a list of arguments; only here a list may be spread."""
+    assert isinstance(node, Sequence)
+    return tuple(
+        template_of(item, names, names.reader(item, place)) for item in node.items if isinstance(item, Scalar)
+    )
+
+
+def command_of(node: Node, names: Names) -> tuple[Text, ...]:
+    """`command`: a list of arguments, or a line that is split into words before anything is put into them."""
+    if isinstance(node, Sequence):
+        argv = arguments_of(node, names, Place.ARGUMENT)
+        if argv and argv[0] == "":
+            names.problems.error(
+                Code.WRONG_LENGTH,
+                node.items[0],
+                "the program's name is empty.",
+                "Write the program to run, like [make, test].",
+            )
+        return argv
+    assert isinstance(node, Scalar)
+    try:
+        words = command_words(str(node.value), names.reader(node, Place.ARGUMENT))
+    except ExpressionProblem as problem:
+        _report(problem, node, Code.INVALID_TEMPLATE, names)
+        return ("",)
+    if not words:
+        names.problems.error(
+            Code.WRONG_LENGTH,
+            node,
+            "the command has no words.",
+            "Write the program to run, like `make test`.",
+        )
+    for word in words:
+        if word.bare and word.text in _SHELL_WORDS:
+            names.problems.inside(
+                Code.SHELL_SYNTAX,
+                node,
+                word.start,
+                word.end,
+                f"{quoted(str(word.text))} is passed to the program as it is: there is no shell.",
+                "Write [sh, -c, ...] for a shell, or quote the word if it is meant.",
+                Severity.WARNING,
+            )
+    return tuple(word.text for word in words)
+
+
+def expression_of(node: Node, names: Names) -> Expression:
+    assert isinstance(node, Scalar)
+    try:
+        return parse_expression(str(node.value), names.reader(node, Place.STORED))
+    except ExpressionProblem as problem:
+        _report(problem, node, Code.INVALID_EXPRESSION, names)
+        return None
+
+
+def data_of(node: Node, names: Names, place: Place) -> Data:
+    """Plain data in which texts may be templates. A text that is one `${...}` keeps the type of its value."""
+    match node:
+        case Scalar(value=str()):
+            text = text_of(node, names, place)
+            return lone_reference(text) or text
+        case Scalar():
+            value: Data = number_of(node.value)
+            return value
+        case Sequence():
+            return DataList(tuple(data_of(item, names, place) for item in node.items))
+        case Mapping():
+            return DataMap({key: data_of(entry.value, names, place) for key, entry in node.entries.items()})
+
+
+def data_map(node: Node, names: Names, place: Place) -> dict[str, Data]:
+    assert isinstance(node, Mapping)
+    return {key: data_of(entry.value, names, place) for key, entry in node.entries.items()}
+
+
+def text_map(node: Node, names: Names, place: Place) -> dict[str, Text]:
+    assert isinstance(node, Mapping)
+    return {key: text_of(entry.value, names, place) for key, entry in node.entries.items()}
+
+
+def lone_reference(text: Text) -> Reference | None:
+    """The reference, if the text is nothing else."""
+    if isinstance(text, Template) and len(text.parts) == 1 and isinstance(text.parts[0], Reference):
+        return text.parts[0]
+    return None
+
+
+def number_of(value: Any) -> Any:
+    """1.0 as 1: in the canonical form of a plan they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+def literal_of(node: Node) -> Any:
+    """Plain data as a plan keeps it."""
+    return _numbers(plain(node))
+
+
+def _numbers(value: Plain) -> Any:
+    match value:
+        case list():
+            return [_numbers(item) for item in value]
+        case dict():
+            return {key: _numbers(item) for key, item in value.items()}
+        case _:
+            return number_of(value)
+
+
+def value_at(node: Mapping, key: str) -> Node | None:
+    entry = node.entries.get(key)
+    return entry.value if entry is not None else None
+
+
+def scalar_at(node: Mapping, key: str, default: Any = None) -> Any:
+    """The value of a scalar whose shape was checked."""
+    entry = node.entries.get(key)
+    if entry is None:
+        return default
+    assert isinstance(entry.value, Scalar)
+    return number_of(entry.value.value)
+
+
+def texts_at(node: Mapping, key: str) -> tuple[str, ...]:
+    entry = node.entries.get(key)
+    if entry is None:
+        return ()
+    assert isinstance(entry.value, Sequence)
+    return tuple(str(item.value) for item in entry.value.items if isinstance(item, Scalar))
+
+
+def given(**fields: Any) -> MappingOf[str, Any]:
+    """Those that are there: what was not written has the plan's default."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _report(problem: ExpressionProblem, node: Scalar, code: Code, names: Names) -> None:
+    names.problems.inside(code, node, problem.start, problem.end, problem.message, problem.hint)

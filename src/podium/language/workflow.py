@@ -1,0 +1,347 @@
+"""A workflow file becomes a plan.
+
+    text --reader--> tree --shapes, grammar--> checked tree --blocks, tasks--> Workflow --core.plans--> Plan
+
+Every problem is reported, each with its position; a plan comes out only if there is no error. The same text gives the
+same plan on any machine: other files come in through `Files`, and nothing else is asked.
+"""
+
+from collections.abc import Mapping as MappingOf
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from podium.core.plans import FINALLY, plan_of
+from podium.language.blocks import ERROR, START, WorkflowContext, block_of, declare
+from podium.language.codes import Code
+from podium.language.diagnostics import Diagnostic, Report, Severity, quoted
+from podium.language.files import Files, FoundFile, NoFiles
+from podium.language.grammar import RECORDS, WORKFLOW
+from podium.language.inputs import check_given_inputs, inputs_of
+from podium.language.problems import Problems
+from podium.language.reader import read_yaml
+from podium.language.references import Names, Place, WorkflowNames
+from podium.language.scopes import Scope
+from podium.language.shapes import Checker
+from podium.language.source import Position
+from podium.language.tasks import BUILT_IN_PROVIDERS, TaskContext, budget_of, find_file, retry_of
+from podium.language.tree import Mapping, Node, Scalar, Sequence
+from podium.language.values import (
+    arguments_of,
+    data_map,
+    given,
+    literal_of,
+    scalar_at,
+    text_map,
+    text_of,
+    texts_at,
+    value_at,
+)
+from podium.model.plan import (
+    MOST_NESTED,
+    Block,
+    Body,
+    Call,
+    Concurrency,
+    Discipline,
+    Plan,
+    ProviderTemplate,
+    Step,
+    Workflow,
+)
+
+# Each level of steps takes up to four levels of YAML.
+_YAML_DEPTH: Final = 4 * MOST_NESTED + 32
+_COMPATIBLE_OUTPUT: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowReading:
+    """What came of reading a file: the plan if it is valid, and every problem."""
+
+    plan: Plan | None
+    # Where each step stands in its file, by its path; not part of the plan, so not of its hash.
+    places: MappingOf[str, Position]
+    diagnostics: tuple[Diagnostic, ...]
+    omitted: int
+
+
+def read_workflow(
+    content: bytes,
+    name: str,
+    *,
+    files: Files | None = None,
+    strict: bool = False,
+    missing_is_error: bool = False,
+    providers: tuple[str, ...] = BUILT_IN_PROVIDERS,
+) -> WorkflowReading:
+    """Read one workflow. Never raises for anything `content` holds. `strict`: a warning is an error, too."""
+    reading = _Reading(files or NoFiles(), missing_is_error, providers)
+    workflow = reading.read(FoundFile(name, content, name))
+    diagnostics = [found for report in reading.reports for found in report.diagnostics]
+    failed = any(found.severity is Severity.ERROR for found in diagnostics) or (strict and bool(diagnostics))
+    if strict:
+        diagnostics = [replace(found, severity=Severity.ERROR) for found in diagnostics]
+    omitted = sum(report.omitted for report in reading.reports)
+    plan = None
+    if workflow is not None and not failed:
+        plan = plan_of(
+            workflow.workflow,
+            revision=workflow.revision,
+            description=workflow.description,
+            labels=workflow.labels,
+            priority=workflow.priority,
+            concurrency=workflow.concurrency,
+        )
+    return WorkflowReading(plan, workflow.places if workflow is not None else {}, tuple(diagnostics), omitted)
+
+
+@dataclass(slots=True)
+class _Document:
+    """A workflow, and what its file says beside it."""
+
+    workflow: Workflow
+    places: dict[str, Position]
+    revision: str | None = None
+    description: str | None = None
+    labels: dict[str, str] | None = None
+    priority: int = 0
+    concurrency: Concurrency | None = None
+
+
+class _Reading:
+    """One file and all that it calls."""
+
+    def __init__(self, files: Files, missing_is_error: bool, providers: tuple[str, ...]) -> None:
+        self._files = files
+        self._missing_is_error = missing_is_error
+        self._providers = providers
+        self.reports: list[Report] = []
+        # The files being read, from the outermost to the innermost.
+        self._open: list[str] = []
+
+    def read(self, file: FoundFile) -> _Document | None:
+        document = read_yaml(file.content, file.name, max_depth=_YAML_DEPTH)
+        self.reports.append(document.report)
+        if document.root is None:
+            return None
+        checker = Checker(RECORDS, document.report)
+        if not checker.check(document.root, WORKFLOW, "the file"):
+            return None
+        assert isinstance(document.root, Mapping)
+        self._open.append(file.identity)
+        try:
+            return self._workflow(document.root, file.name, checker, Problems(document.report))
+        finally:
+            self._open.pop()
+
+    def _workflow(self, root: Mapping, file: str, checker: Checker, problems: Problems) -> _Document:
+        inputs = inputs_of(value_at(root, "inputs"), problems)
+        context_node = value_at(root, "context")
+        names = WorkflowNames(
+            context=literal_of(context_node) if context_node is not None else {},
+            inputs={name: declared.type for name, declared in inputs.items()},
+            secrets=set(texts_at(root, "secrets")),
+            env_allow=set(texts_at(root, "env_allow")),
+        )
+        templates = value_at(root, "providers")
+        declared_providers = tuple(templates.entries) if isinstance(templates, Mapping) else ()
+        defaults = value_at(root, "defaults")
+        defaults = defaults if isinstance(defaults, Mapping) else _EMPTY
+        context = WorkflowContext(
+            problems,
+            checker,
+            names,
+            TaskContext(
+                self._files,
+                file,
+                self.reports,
+                self._missing_is_error,
+                (*self._providers, *declared_providers),
+                scalar_at(defaults, "provider"),
+                scalar_at(defaults, "timeout"),
+                retry_of(value_at(defaults, "retry")),
+                scalar_at(root, "env_policy"),
+            ),
+            _discipline(root, problems),
+            lambda node, names: self._call(node, names, context),
+        )
+        scope = Scope("workflow")
+        after = Names(problems, names, scope)
+        block, error, entry = _main(root, scope, context)
+        cleanup = _cleanup(root, scope, context)
+        outputs = value_at(root, "outputs")
+        env = {**_env(defaults, after), **_env(root, after)}
+        labels = value_at(root, "labels")
+        source = problems.report.source
+        return _Document(
+            Workflow(
+                str(scalar_at(root, "name", "")),
+                block,
+                entry,
+                error,
+                cleanup,
+                inputs,
+                data_map(outputs, after, Place.STORED) if outputs is not None else {},
+                names.context,
+                **given(
+                    timeout=scalar_at(root, "timeout"),
+                    budget=budget_of(root, problems),
+                    max_transitions=scalar_at(root, "max_transitions"),
+                    max_parallel=scalar_at(root, "max_parallel"),
+                    max_output_size=_COMPATIBLE_OUTPUT if scalar_at(root, "version") == "1.0" else None,
+                ),
+                secrets=texts_at(root, "secrets"),
+                env=env,
+                env_allow=texts_at(root, "env_allow"),
+                http_allow=texts_at(root, "http_allow"),
+                providers=_providers(templates, after),
+            ),
+            {path: source.position(start) for path, (start, _) in context.places.items()},
+            _text(root, "revision"),
+            scalar_at(root, "description"),
+            {key: str(value) for key, value in literal_of(labels).items()} if labels is not None else None,
+            scalar_at(root, "priority", 0),
+            _concurrency(root, after),
+        )
+
+    # --- calls ------------------------------------------------------------------------------------
+
+    def _call(self, node: Mapping, names: Names, context: WorkflowContext) -> Body:
+        """Another file, compiled into this plan: one run, one log, and no engine has to know."""
+        call = node.entries["call"].value
+        inputs: Node | None = None
+        path: Node | None = call
+        if isinstance(call, Mapping):
+            path, inputs = value_at(call, "workflow"), value_at(call, "inputs")
+        called = self._called(path, context) if isinstance(path, Scalar) else None
+        given_inputs = inputs if isinstance(inputs, Mapping) else None
+        if called is not None and isinstance(path, Scalar):
+            check_given_inputs(given_inputs, path, called.inputs, str(path.value), names.problems)
+        return Call(
+            called or _NOTHING,
+            data_map(given_inputs, names, Place.STORED) if given_inputs is not None else {},
+        )
+
+    def _called(self, path: Scalar, context: WorkflowContext) -> Workflow | None:
+        name = str(path.value)
+        if "${" in name:
+            context.problems.error(
+                Code.INVALID_FORMAT,
+                path,
+                "the file of a call has to be known when the workflow is read.",
+                "Write its path without ${...}; choose between calls with `when`.",
+            )
+            return None
+        found = find_file(path, name, context.problems, context.tasks)
+        if found is None:
+            return None
+        if found.identity in self._open:
+            way = "" if self._open[-1] == found.identity else ", by way of others"
+            context.problems.error(
+                Code.CALLS_ITSELF,
+                path,
+                f"the workflow {quoted(name)} calls itself{way}.",
+                "Use a loop: `while` or `repeat_until`.",
+            )
+            return None
+        if len(self._open) >= MOST_NESTED:
+            context.problems.error(
+                Code.STEPS_NESTED_TOO_DEEP,
+                path,
+                f"workflows call each other more than {MOST_NESTED} deep.",
+                "Call them one after the other.",
+            )
+            return None
+        document = self.read(found)
+        return document.workflow if document is not None else None
+
+
+_EMPTY: Final = Mapping(0, 0, {})
+# Stands for a workflow that could not be read; an error has been reported, so no plan is made of it.
+_NOTHING: Final = Workflow("", Block("implied", ()))
+
+
+def _discipline(root: Mapping, problems: Problems) -> Discipline:
+    strict, version = scalar_at(root, "strict_flow"), scalar_at(root, "version")
+    if version == "1.0" and strict:
+        problems.error(
+            Code.CONFLICTING_KEYS,
+            root.entries["strict_flow"].value,
+            "version 1.0 has no strict flow.",
+            'Write `version: "2.0"`, or remove `strict_flow`.',
+        )
+    if version == "1.0" or strict is False:
+        key = "strict_flow" if strict is False else "version"
+        problems.warning(
+            Code.FAILURE_IGNORED,
+            root.entries[key].value,
+            "here failures lead nowhere: the next step runs, and the end of the list is a success.",
+            'Handle failures with `on:`, or write `version: "2.0"` without `strict_flow: false`.',
+        )
+        return "compatible"
+    return "strict" if strict else "implied"
+
+
+def _main(root: Mapping, scope: Scope, context: WorkflowContext) -> tuple[Block, Step | None, int]:
+    """The workflow's own list, without `_error`, and where it is entered."""
+    steps = value_at(root, "steps")
+    if isinstance(steps, Sequence):
+        declare(steps, scope, context)
+    block, _ = block_of(scope, "", context)
+    error = next((step for step in block.steps if step.step_id == ERROR), None)
+    ordered = tuple(step for step in block.steps if step.step_id != ERROR)
+    entry = next((number for number, step in enumerate(ordered) if step.step_id == START), 0)
+    return Block(block.discipline, ordered), error, entry
+
+
+def _cleanup(root: Mapping, main: Scope, context: WorkflowContext) -> Block | None:
+    steps = value_at(root, "finally")
+    if not isinstance(steps, Sequence):
+        return None
+    scope = Scope("finally", main)
+    declare(steps, scope, context)
+    block, _ = block_of(scope, FINALLY, context)
+    return block
+
+
+def _env(node: Mapping, names: Names) -> dict[str, Any]:
+    env = value_at(node, "env")
+    return text_map(env, names, Place.PRIVATE) if env is not None else {}
+
+
+def _providers(node: Node | None, names: Names) -> dict[str, ProviderTemplate]:
+    if not isinstance(node, Mapping):
+        return {}
+    templates: dict[str, ProviderTemplate] = {}
+    for name, entry in node.entries.items():
+        provider = entry.value
+        assert isinstance(provider, Mapping)
+        argv = value_at(provider, "argv")
+        templates[name] = ProviderTemplate(
+            arguments_of(argv, names, Place.ARGUMENT) if argv is not None else (),
+            **given(
+                stdin=scalar_at(provider, "stdin"),
+                env=_env(provider, names) or None,
+                result=scalar_at(provider, "result"),
+                text_field=scalar_at(provider, "text_field"),
+                session_field=scalar_at(provider, "session_field"),
+            ),
+            needs_env=texts_at(provider, "needs_env"),
+        )
+    return templates
+
+
+def _concurrency(root: Mapping, names: Names) -> Concurrency | None:
+    node = value_at(root, "concurrency")
+    if not isinstance(node, Mapping):
+        return None
+    key = value_at(node, "key")
+    return Concurrency(
+        text_of(key, names, Place.STORED) if key is not None else "",
+        **given(limit=scalar_at(node, "limit"), on_conflict=scalar_at(node, "on_conflict")),
+    )
+
+
+def _text(root: Mapping, key: str) -> str | None:
+    value = value_at(root, key)
+    return str(value.value) if isinstance(value, Scalar) else None

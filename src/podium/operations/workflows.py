@@ -1,0 +1,53 @@
+"""Reading workflows from disk: the file itself, and those it refers to."""
+
+from pathlib import Path
+from typing import Final
+
+from podium.language.files import FoundFile
+from podium.language.reader import MAX_BYTES
+from podium.language.workflow import WorkflowReading, read_workflow
+
+# Standard input, on the command line and in messages.
+STDIN: Final = "-"
+
+
+class WorkspaceFiles:
+    """Files beside a workflow, then in the workspace; a path that leaves both is no file."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+
+    def read(self, path: str, beside: str) -> FoundFile | None:
+        folder = Path(beside).parent
+        for root, shown in ((folder, folder / path), (self._workspace, Path(path))):
+            found = self._inside(root / path, folder)
+            if found is None:
+                continue
+            try:
+                with found.open("rb") as opened:
+                    return FoundFile(str(shown), opened.read(MAX_BYTES + 1), str(found))
+            except (OSError, ValueError):
+                continue
+        return None
+
+    def _inside(self, path: Path, folder: Path) -> Path | None:
+        """The path with links followed, if it stays below the workflow's folder or the workspace."""
+        try:
+            resolved = path.resolve()
+            roots = (folder.resolve(), self._workspace.resolve())
+        except (OSError, RuntimeError, ValueError):
+            return None
+        return resolved if any(resolved.is_relative_to(root) for root in roots) else None
+
+
+def load_workflow(
+    content: bytes,
+    name: str,
+    *,
+    workspace: Path | None = None,
+    strict: bool = False,
+    missing_is_error: bool = False,
+) -> WorkflowReading:
+    """Read a workflow whose bytes are at hand; `name` is the path of its file, or how messages call it."""
+    files = WorkspaceFiles(workspace if workspace is not None else Path())
+    return read_workflow(content, name, files=files, strict=strict, missing_is_error=missing_is_error)
