@@ -21,6 +21,7 @@
     │   └── ValueMissing          core/templates.py   a text needs a value that is not there
     ├── NotCanonical              core/canonical.py   a value without canonical JSON
     ├── InvalidPlan               core/plans.py       bytes that are no plan
+    ├── CheckpointMismatch        core/machine/checkpoint.py  made under another plan or other rules
     ├── InvalidExport             operations/transfer.py
     ├── UnknownStore              wiring.py
     └── ModelOnexError          nodes/errors.py     what the node specification asks for
@@ -55,7 +56,8 @@ class RunNotFound(PodiumError):
     code = "RUN_NOT_FOUND"
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"there is no run {run_id!r}; `podium runs list` shows those there are")
+        shown = run_id if len(run_id) <= 60 else f"{run_id[:57]}..."
+        super().__init__(f"there is no run {shown!r}; `podium runs list` shows those there are")
         self.run_id = run_id
 
 

@@ -15,6 +15,8 @@ import re
 from math import isfinite
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
+import msgspec
+
 from podium.core.expressions import LARGEST, is_numeric_text
 from podium.core.patterns import InvalidPattern, compile_pattern
 from podium.language.diagnostics import did_you_mean, quoted
@@ -64,7 +66,7 @@ _IN_STEPS: Final = "Work out parts of it in a step with `set`, and name the resu
 _TokenKind: TypeAlias = Literal["value", "reference", "name", "operator", "end"]
 
 
-class _Token(NamedTuple):
+class _Token(msgspec.Struct, frozen=True, gc=False):
     kind: _TokenKind
     # The operator or the name; of anything else as much as a message shows.
     text: str
@@ -91,6 +93,7 @@ _TOKEN: Final = re.compile(
 # Longer signs first. What people write who know another language, and what it is called here.
 _FOREIGN: Final = re.compile(r"===|!==|\*\*|//|&&|\|\||<>|=>|=<|<<|>>|==|!=|[=!&|^~?:.;{}$@`'\"\\]")
 _NUMBER: Final = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_DIGITS: Final = re.compile(r"0|[1-9][0-9]*")
 _WRITE: Final = {
     "=": "Write == to compare.",
     "===": "Write ==.",
@@ -112,6 +115,8 @@ _WRITE: Final = {
     "'": "Write ' at its end, or \\' to mean the character itself.",
     '"': 'Write " at its end, or \\" to mean the character itself.',
 }
+# What makes a foreign sign of an operator that stands before it.
+_MAKES_LONGER: Final = frozenset("=*/<>")
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in"})
 _CONSTANTS: Final[dict[str, Literal_]] = {
     "true": True,
@@ -134,7 +139,7 @@ class _Lexer:
         group = found.lastgroup
         assert group is not None
         start, end = found.span(group)
-        word = found.group(group)
+        word = self._text[start:end]
         if group == "name":
             if word in _CONSTANTS:
                 return _Token("value", word, start, end, _CONSTANTS[word])
@@ -153,9 +158,10 @@ class _Lexer:
         raise self._refused(start)
 
     def _operator(self, word: str, start: int, end: int) -> _Token:
-        longer = _FOREIGN.match(self._text, start)
-        if longer is not None and len(longer.group()) > len(word):
-            raise self._refused(start)
+        if self._text[end : end + 1] in _MAKES_LONGER:
+            longer = _FOREIGN.match(self._text, start)
+            if longer is not None and len(longer.group()) > len(word):
+                raise self._refused(start)
         return _Token("operator", word, start, end)
 
     def _refused(self, start: int) -> ExpressionProblem:
@@ -196,6 +202,8 @@ def _string(written: str, start: int) -> str:
 
 
 def _number(written: str, start: int) -> int | float:
+    if len(written) < 16 and _DIGITS.fullmatch(written):
+        return int(written)
     end = start + len(written)
     if not _NUMBER.fullmatch(written):
         raise ExpressionProblem(
@@ -205,7 +213,7 @@ def _number(written: str, start: int) -> int | float:
             "Write digits, as in 12, 0.5 or 1e-3, or quotes for text.",
         )
     number = float(written)
-    if not isfinite(number) or abs(number) > LARGEST or (written.isdigit() and int(written) > LARGEST):
+    if not isfinite(number) or abs(number) > LARGEST:
         raise ExpressionProblem(
             start,
             end,
@@ -219,7 +227,7 @@ def _number(written: str, start: int) -> int | float:
 # --- grammar ----------------------------------------------------------------------------------------
 
 
-class _Typed(NamedTuple):
+class _Typed(msgspec.Struct, frozen=True, gc=False):
     """A part of the tree while it is being built: what is known about its value, and where it stands."""
 
     tree: Expression
@@ -324,7 +332,7 @@ class _Parser:
                 inner = self._expression(0)
                 close = self._expect(")", token)
                 self._nested -= 1
-                return inner._replace(start=token.start, end=close.end)
+                return msgspec.structs.replace(inner, start=token.start, end=close.end)
             case "[":
                 items, close = self._until("]", token)
                 return self._node(Listed(tuple(item.tree for item in items)), Kinds.LIST, token, close, items)
@@ -472,7 +480,7 @@ class _Parser:
         parts: list[_Typed],
     ) -> _Typed:
         self._count(first.start, last.end)
-        depth = 1 + max((part.depth for part in parts), default=0)
+        depth = 1 + max([part.depth for part in parts], default=0)
         if depth > DEEPEST:
             raise self._too_deep(first.start, last.end)
         return _Typed(tree, kinds, first.start, last.end, depth)
@@ -586,12 +594,15 @@ def _may_contain(container: Kinds, item: Kinds) -> bool:
 
 
 def _may_be_ordered(left: _Typed, right: _Typed) -> bool:
-    if (left.kinds | right.kinds) & Kinds.NULL:
+    if left.kinds & right.kinds & _ORDERED or (left.kinds | right.kinds) & Kinds.NULL:
         return True
     return any(
         one.kinds & Kinds.NUMBER and (other.kinds & Kinds.NUMBER or _may_be_numeric(other))
         for one, other in ((left, right), (right, left))
-    ) or bool(left.kinds & right.kinds & Kinds.TEXT)
+    )
+
+
+_ORDERED: Final = Kinds.NUMBER | Kinds.TEXT
 
 
 def _may_be_numeric(text: _Typed) -> bool:

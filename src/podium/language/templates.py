@@ -149,7 +149,9 @@ def unescape(text: str, start: int) -> str:
 # --- references -------------------------------------------------------------------------------------
 
 # What nearly all of them look like; the longer way below comes to the same.
-_SIMPLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_-]*+(?:\.[A-Za-z_][A-Za-z0-9_-]*+){0,63}+)\}")
+_SIMPLE: Final = re.compile(
+    r"\$\{([A-Za-z_][A-Za-z0-9_ -]*+(?<! )(?:\.[A-Za-z_][A-Za-z0-9_ -]*+(?<! )){0,63}+)\}"
+)
 _QUOTED_PART: Final = re.compile(
     r"""\[(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"|'([^'\\]*+(?:\\.[^'\\]*+)*+)')\]""", re.DOTALL
 )

@@ -21,7 +21,9 @@ MOST_NESTED: Final = 32
 Seconds: TypeAlias = float | int
 
 
-class _Part(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True):
+class _Part(
+    msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
     pass
 
 

@@ -5,7 +5,7 @@ them are never computed with.
 """
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 Timestamp: TypeAlias = str
@@ -31,3 +31,11 @@ def is_timestamp(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def later(text: Timestamp, seconds: float) -> Timestamp:
+    return timestamp(moment(text) + timedelta(seconds=seconds))
+
+
+def seconds_between(earlier: Timestamp, later: Timestamp) -> float:
+    return (moment(later) - moment(earlier)).total_seconds()

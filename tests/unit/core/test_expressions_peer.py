@@ -45,7 +45,7 @@ def theirs(tree: Expression) -> Any:
 
 
 @given(st.one_of(_numbers, _texts, _booleans))
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_the_same_text_gives_the_same_value(tree: Expression) -> None:
     result: Value = None
     refused = ""

@@ -1,6 +1,7 @@
 """Patterns find what Python's `re` finds, in a time that no pattern and no text can stretch."""
 
 import re
+from random import Random
 
 import pytest
 from hypothesis import example, given, settings
@@ -139,26 +140,25 @@ def test_patterns_that_explode_elsewhere_are_bounded_by_places_times_characters(
     pattern: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiled = Pattern(pattern)
-    looked_at = 0
-    original = Pattern._freely_reached
+    steps = 0
+    original = Pattern._reached
 
-    def counting(self: Pattern, state: patterns._State, symbol: str):  # type: ignore[no-untyped-def]
-        nonlocal looked_at
-        for place in original(self, state, symbol):
-            looked_at += 1
-            yield place
+    def counting(self: Pattern, state: patterns._State, symbol: str) -> set[int]:
+        nonlocal steps
+        steps += 1
+        return original(self, state, symbol)
 
-    monkeypatch.setattr(Pattern, "_freely_reached", counting)
-    text = "a" * 2_000 + "?"
-    compiled.found_in(text)
-    assert looked_at <= compiled.size * (len(text) + 1)
-    # The same characters again and again are worked out once.
-    assert looked_at <= compiled.size * 100
+    monkeypatch.setattr(Pattern, "_reached", counting)
+    # Every step looks at each place at most once, and what was met before is not worked out again.
+    compiled.found_in("a" * 2_000 + "?")
+    assert steps <= 50
+    compiled.found_in("a" * 2_000 + "?")
+    assert steps <= 50
 
 
 def test_what_is_remembered_is_bounded_and_forgetting_changes_no_answer() -> None:
     compiled = Pattern("(a|b)*a(a|b){12}c")
-    text = "".join("ab"[number.bit_count() % 2] for number in range(20_000))
+    text = "".join(Random(1).choices("ab", k=20_000))
     assert compiled.found_in(text + "c") is (re.search("a[ab]{12}c", text + "c") is not None)
     assert compiled._remembered <= patterns._MOST_REMEMBERED + compiled.size
 
@@ -212,7 +212,7 @@ pattern_texts = st.recursive(st.one_of(single, single, place), larger, max_leave
 
 
 @given(pattern_texts, st.text(LETTERS, max_size=12))
-@settings(max_examples=1_500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @example(r"\b$", "a\n")
 @example("(a|ab)(c|bcd)$", "abcd")
 def test_found_is_what_re_finds(pattern: str, text: str) -> None:
@@ -222,7 +222,7 @@ def test_found_is_what_re_finds(pattern: str, text: str) -> None:
 # re warns of what may change its meaning one day, such as `[[`.
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @given(st.text(r"ab()[]{}^$*+?|\\.-d,1:!", max_size=15), st.text("ab1-", max_size=6))
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=500, deadline=None)
 def test_any_text_is_a_pattern_with_the_meaning_of_re_or_refused(pattern: str, text: str) -> None:
     try:
         ours = Pattern(pattern).found_in(text)

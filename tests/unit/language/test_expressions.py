@@ -282,6 +282,11 @@ def test_a_problem_says_what_is_wrong_where_and_what_to_write(
     assert (text[found.start : found.end], found.message, found.hint) == (marked, message, hint)
 
 
+@pytest.mark.parametrize("text", ["'${x}$'", "'$${x}${y}'", "'a ${x}'", '"${"'])
+def test_a_reference_inside_quotes_is_never_taken_for_text(text: str) -> None:
+    assert problem(text).message == "a reference inside quotes is only text."
+
+
 @pytest.mark.parametrize("text", ["${x}.output", "'a'.upper()", "${x}.__class__", "1.real", ".5"])
 def test_there_is_no_attribute_access(text: str) -> None:
     found = problem(text)
@@ -399,12 +404,13 @@ def test_a_tree_is_at_most_64_deep_however_it_is_written() -> None:
 
 def test_a_long_flat_expression_is_no_deep_one() -> None:
     parse(" and ".join(["${x}"] * 900))
+    parse(" and ".join(["len([(${x})]) > -(1) or not ${x}"] * 80))
     parse("${x} in [" + ", ".join(["1"] * 900) + "]")
 
 
 def test_there_are_at_most_1000_values_and_operators() -> None:
     parse("[" + ",".join(["1"] * 999) + "]")
-    found = problem("[" + ",".join(["1"] * 1_001) + "]")
+    found = problem("[" + ",".join(["1"] * 1_000) + "]")
     assert found.message == "the expression has more than 1,000 values and operators."
 
 

@@ -15,14 +15,14 @@ def parse(text: str) -> Expression:
 
 
 @given(trees)
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_parsing_what_was_told_gives_the_tree_again(tree: Expression) -> None:
     # As JSON: Python takes True for 1.
     assert msgspec.json.encode(parse(told(tree))) == msgspec.json.encode(tree)
 
 
 @given(trees)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_tree_survives_as_json(tree: Expression) -> None:
     encoded = msgspec.json.encode(tree)
     assert msgspec.json.encode(msgspec.json.decode(encoded, type=Expression)) == encoded

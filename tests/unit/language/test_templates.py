@@ -200,6 +200,7 @@ def test_a_list_cannot_be_spread_inside_text(text: str) -> None:
         (r"'\n'", (r"\n",)),
         ("make \\\n  test \\\n", ("make", "test")),
         ('"one \\\ntwo"', ("one two",)),
+        ("te\\\nst", ("test",)),
         ("# no comment", ("#", "no", "comment")),
         (
             "a|b && c > d; e* ~ $(f) `g` $h $$",

@@ -1,0 +1,281 @@
+"""The run, and `call`, which is the same one level down: main, `_error` if aimed at, `finally`, end."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from podium.core.expressions import EvaluationError
+from podium.core.machine import attempts, checkpoint, holds, loops, routing, stopping
+from podium.core.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, Workflowing, prefix_of
+from podium.core.machine.values import evaluate_data
+from podium.core.plans import FINALLY
+from podium.model.events import EventType
+from podium.model.plan import Call, Workflow
+
+if TYPE_CHECKING:
+    from podium.core.machine.machine import Machine
+
+# Exit codes of a run; `routing` has the others.
+CANCELLED: Final = 2
+TIMED_OUT: Final = 3
+_FINALLY_SECONDS: Final = 600
+# The scopes of a workflow, by stage.
+_MAIN, _ERROR, _CLEANUP = 0, 1, 2
+
+
+def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
+    root = Visit(None, None, "", 1)
+    root.call = Workflowing(m.program, with_defaults(m.program.workflow, inputs))
+    root.phase = Phase.OPEN
+    m.root = root
+    _begin(m, root, m.program.workflow.timeout)
+
+
+def open_call(m: "Machine", visit: Visit) -> None:
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert node.program is not None
+    assert scope is not None
+    assert isinstance(node.body, Call)
+    view = m.view(scope)
+    try:
+        given = {name: evaluate_data(data, view) for name, data in node.body.inputs.items()}
+    except EvaluationError as error:
+        attempts.fail_before_start(m, visit, error)
+        return
+    workflow = node.program.workflow
+    visit.scopes = {}
+    visit.call = Workflowing(node.program, with_defaults(workflow, given))
+    visit.phase = Phase.OPEN
+    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
+    limits = [limit for limit in (node.step.timeout, workflow.timeout) if limit is not None]
+    _begin(m, visit, min(limits) if limits else None)
+
+
+def with_defaults(workflow: Workflow, given: dict[str, Any]) -> dict[str, Any]:
+    defaults = {name: declared.default for name, declared in workflow.inputs.items()}
+    return {**defaults, **given}
+
+
+def _begin(m: "Machine", visit: Visit, limit: float | None) -> None:
+    call = visit.call
+    assert call is not None
+    if limit is not None:
+        holds.arm(m, visit, limit)
+    program = call.program
+    loops.open_scope(m, visit, program.block, _prefix(visit), _MAIN, program.workflow.entry)
+
+
+def _prefix(visit: Visit) -> str:
+    return f"{prefix_of(visit)}/" if visit.scope is not None else ""
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def end_workflow(m: "Machine", scope: Scope, verdict: Verdict, *, aimed_at_error: bool = False) -> None:
+    """`end`, `error` and their kin, from any body: the workflow they stand in ends."""
+    inner = scope
+    while inner.owner.call is None:
+        assert inner.owner.scope is not None
+        inner = inner.owner.scope
+    owner = inner.owner
+    call = owner.call
+    assert call is not None
+    if call.stage is Stage.MAIN:
+        decide(m, owner, verdict, aimed_at_error=aimed_at_error)
+        return
+    # In `_error` or `finally`: that list ends.
+    inner.verdict = verdict
+    stopping.stop(m, inner, "SCOPE_CLOSED")
+
+
+def decide(
+    m: "Machine", visit: Visit, verdict: Verdict, *, aimed_at_error: bool = False, force: bool = False
+) -> None:
+    """The workflow's verdict: written down once; what still runs is stopped."""
+    call = visit.call
+    assert call is not None
+    if force:
+        # Nothing more is begun: neither `_error` nor `finally`.
+        call.no_more = True
+        call.verdict = call.verdict or verdict
+        stopping.stop_scopes(m, visit, "FORCED")
+        return
+    if call.verdict is not None or call.stage is not Stage.MAIN:
+        return
+    if visit is m.root and verdict.status != "completed":
+        # What a reopened run takes up: the tree before anything was stopped.
+        m.at_verdict = checkpoint.dump_tree(m)
+    call.verdict = verdict
+    call.aimed_at_error = aimed_at_error
+    stopping.stop_scopes(m, visit, "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED")
+
+
+def timed_out(m: "Machine", visit: Visit) -> None:
+    call = visit.call
+    assert call is not None
+    if call.stage is Stage.MAIN:
+        decide(m, visit, Verdict("timeout", TIMED_OUT, "timeout", "it took too long"))
+    else:
+        stopping.stop_scopes(m, visit, "CANCELLED")
+
+
+# --- stages ---------------------------------------------------------------------------------------
+
+
+def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+    """Everything of one stage has ended."""
+    call = visit.call
+    assert call is not None
+    if call.verdict is None:
+        verdict = scope.verdict or Verdict("cancelled", CANCELLED, "stopped")
+        if visit is m.root and verdict.status != "completed":
+            m.at_verdict = checkpoint.dump_tree(m)
+        call.verdict = verdict
+    del visit.scopes[scope.index]
+    match scope.index:
+        case 0:
+            call.main_results = scope.results
+            _after_main(m, visit)
+        case 1:
+            _begin_cleanup(m, visit)
+        case _:
+            failed = scope.failed_unhandled or (
+                scope.verdict is not None and scope.verdict.status == "failed"
+            )
+            if failed or scope.verdict is None:
+                _cleanup_failed(call)
+            _end(m, visit)
+
+
+def _after_main(m: "Machine", visit: Visit) -> None:
+    """The run's own limit does not reach further than its own list."""
+    call = visit.call
+    assert call is not None
+    holds.disarm(m, visit)
+    error = call.program.error
+    if call.aimed_at_error and error is not None and not call.no_more:
+        call.stage = Stage.ERROR
+        loops.open_scope(m, visit, error, _prefix(visit), _ERROR)
+    else:
+        _begin_cleanup(m, visit)
+
+
+def _begin_cleanup(m: "Machine", visit: Visit) -> None:
+    call = visit.call
+    assert call is not None
+    cleanup = call.program.cleanup
+    if cleanup is None or call.no_more:
+        _end(m, visit)
+        return
+    call.stage = Stage.FINALLY
+    holds.arm(m, visit, _FINALLY_SECONDS)
+    loops.open_scope(m, visit, cleanup, f"{_prefix(visit)}{FINALLY}/", _CLEANUP)
+
+
+def _cleanup_failed(call: Workflowing) -> None:
+    """A failing `finally` turns a success into a failure, and changes no other code."""
+    if call.verdict is not None and call.verdict.status == "completed":
+        call.verdict = Verdict("failed", routing.FAILED, "finally", "a step of 'finally' failed")
+
+
+def _end(m: "Machine", visit: Visit) -> None:
+    call = visit.call
+    assert call is not None
+    assert call.verdict is not None
+    call.stage = Stage.END
+    holds.disarm(m, visit)
+    outputs: dict[str, Any] = {}
+    if call.verdict.status == "completed":
+        try:
+            outputs = _outputs(m, visit, call)
+        except EvaluationError as error:
+            call.verdict = Verdict("failed", routing.FAILED, "outputs", str(error), error.code)
+    if visit.scope is None:
+        _end_run(m, call.verdict, outputs)
+    else:
+        _end_call(m, visit, call.verdict, outputs)
+
+
+def _outputs(m: "Machine", visit: Visit, call: Workflowing) -> dict[str, Any]:
+    after = Scope(visit, call.program.block, "", _MAIN)
+    after.results = call.main_results
+    view = m.view(after)
+    return {name: evaluate_data(data, view) for name, data in call.program.workflow.outputs.items()}
+
+
+_ENDS: Final = {"completed": EventType.RUN_COMPLETED, "cancelled": EventType.RUN_CANCELLED}
+
+
+def _end_run(m: "Machine", verdict: Verdict, outputs: dict[str, Any]) -> None:
+    payload: dict[str, Any] = {"exitCode": verdict.exit_code}
+    if verdict.reason:
+        payload["reason"] = verdict.reason
+    if outputs:
+        payload["outputs"] = outputs
+    if verdict.status in ("failed", "timeout"):
+        payload["error"] = {
+            "category": "TIMEOUT" if verdict.status == "timeout" else "USER",
+            "code": verdict.code or verdict.reason.upper(),
+            "message": verdict.error or verdict.reason,
+            "retryable": False,
+        }
+    m.record(_ENDS.get(verdict.status, EventType.RUN_FAILED), None, m.opening, payload)
+
+
+def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, Any]) -> None:
+    visit.call = None
+    if visit.stopping:
+        code = "CANCELLED" if visit.stop_code in ("FORCED", "SCOPE_CLOSED") else visit.stop_code
+        told = {"category": "USER", "code": code, "message": "stopped", "retryable": False}
+        m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
+        attempts.drop(m, visit)
+        return
+    if verdict.status == "completed":
+        outcome = Outcome("success", 0, fields={"outputs": outputs})
+        attempts.record_end(m, visit, outcome, outputs=outputs)
+        attempts.settle(m, visit, outcome)
+        return
+    event: Any = "timeout" if verdict.status == "timeout" else "failure"
+    told = {
+        "category": "TIMEOUT" if event == "timeout" else "USER",
+        "code": verdict.code or verdict.reason.upper(),
+        "message": verdict.error or verdict.reason,
+        "retryable": True,
+    }
+    outcome = Outcome(event, verdict.exit_code, error=told)
+    attempts.record_end(m, visit, outcome)
+    attempts.after_failure(m, visit, outcome)
+
+
+# --- cancelling -----------------------------------------------------------------------------------
+
+
+def cancel(m: "Machine", facts: dict[str, Any], *, force: bool = False) -> bool:
+    """CANCEL and EMERGENCY_STOP. A second one, or force, also stops `finally`. False: nothing was left to stop."""
+    root = m.root
+    if root is None:
+        if m.cancelled_before_start:
+            return False
+        m.cancelled_before_start = True
+        m.record(
+            EventType.RUN_CANCELLED, None, m.opening, {"exitCode": CANCELLED, "reason": "cancelled", **facts}
+        )
+        return True
+    call = root.call
+    assert call is not None
+    if call.stage is Stage.END:
+        return False
+    holds.release(m, facts)
+    force = force or m.cancels > 0
+    m.cancels += 1
+    verdict = Verdict("cancelled", CANCELLED, "cancelled", str(facts.get("reason") or "") or None)
+    if force:
+        if call.verdict is None or call.verdict.status == "completed":
+            call.verdict = verdict
+        decide(m, root, verdict, force=True)
+    elif call.stage is Stage.MAIN:
+        if call.verdict is None:
+            decide(m, root, verdict)
+    elif call.verdict is not None and call.verdict.status == "completed":
+        call.verdict = verdict
+    return True
