@@ -22,6 +22,13 @@
     ├── NotCanonical              core/canonical.py   a value without canonical JSON
     ├── InvalidPlan               core/plans.py       bytes that are no plan
     ├── CheckpointMismatch        core/machine/checkpoint.py  made under another plan or other rules
+    ├── PathRefused               runtime/rundir.py   a path that leaves its directory
+    ├── NotAsExpected             runtime/tasks/capturing.py
+    ├── SecretMissing             runtime/tasks/host.py
+    ├── RunLocked                 runtime/lock.py     another process drives the run
+    ├── RunExists, RunEndedAlready, PlanMissing       engines/local.py
+    ├── InvalidInput              operations/inputs.py
+    ├── RunIsOver                 operations/signals.py
     ├── InvalidExport             operations/transfer.py
     ├── UnknownStore              wiring.py
     └── ModelOnexError          nodes/errors.py     what the node specification asks for

@@ -6,6 +6,7 @@ from typing import Final
 
 from podium.errors import PodiumError
 from podium.ports.clock import Clock
+from podium.ports.engine import Engine
 from podium.ports.store import Store
 
 
@@ -42,7 +43,21 @@ async def open_store(url: str, *, create: bool = False) -> Store:
     from podium.stores.sqlite import SqliteStore
 
     path = Path(url.removeprefix("sqlite:"))
-    if not path.exists() and not create:
+    try:
+        is_there = path.exists()
+    except OSError as error:  # a name that is too long, a directory that may not be entered
+        raise UnknownStore(f"there can be no store at {str(path)!r}: {error.strerror}") from error
+    if not is_there and not create:
         raise UnknownStore(f"there is no store at {str(path)!r}; name one with --store or PODIUM_STORE")
-    path.parent.mkdir(parents=True, exist_ok=True)
     return await SqliteStore.open(path)
+
+
+def runs_folder(given: Path | None) -> Path:
+    """Where runs are kept: what was given, else PODIUM_RUNS, else `runs`."""
+    return given or Path(os.environ.get("PODIUM_RUNS") or "runs")
+
+
+def local_engine(store: Store, clock: Clock, runs: Path) -> Engine:
+    from podium.engines.local import LocalEngine
+
+    return LocalEngine(store, clock, runs)

@@ -25,6 +25,7 @@ INVALID_FILE: Final = 65
 UNAVAILABLE: Final = 69
 INTERNAL_ERROR: Final = 70
 OUTPUT_FAILED: Final = 74
+LOCKED: Final = 75
 MISCONFIGURED: Final = 78
 INTERRUPTED: Final = 130
 # Everything else that Podium foresees is an invalid input.
@@ -32,6 +33,12 @@ _EXIT_OF: Final = {
     "RUN_NOT_FOUND": USAGE,
     "UNKNOWN_STORE": USAGE,
     "INVALID_ID": USAGE,
+    "INVALID_INPUT": USAGE,
+    "RUN_EXISTS": USAGE,
+    "RUN_COMPLETED": USAGE,
+    "RUN_TERMINAL": USAGE,
+    "RUN_LOCKED": LOCKED,
+    "STALE_FENCE": LOCKED,
     "STORE_UNAVAILABLE": UNAVAILABLE,
     "STORE_VERSION": MISCONFIGURED,
 }
@@ -39,8 +46,12 @@ _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 # name: (module, attribute, first line of its help)
 _COMMANDS: Final = {
+    "run": ("podium.cli.running", "run", "Run a workflow and wait for its end."),
+    "resume": ("podium.cli.running", "resume", "Go on with a run that has stopped."),
+    "init": ("podium.cli.init", "init", "Write a first workflow to start from."),
     "validate": ("podium.cli.workflow", "validate", "Check workflow files."),
     "plan": ("podium.cli.workflow", "plan", "Show the plan that a workflow compiles to."),
+    "graph": ("podium.cli.graph", "graph", "Draw a workflow."),
     "contract": ("podium.cli.contract", "contract", "Check node contracts and see what they do."),
     "schema": ("podium.cli.schema", "schema", "Print JSON Schemas for editors."),
     "runs": ("podium.cli.runs", "runs", "Look at runs."),

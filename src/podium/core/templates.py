@@ -9,6 +9,7 @@ from typing import Final
 
 from podium.core.expressions import MISSING, EvaluationError, Lookup, shown, text_of, told_reference
 from podium.model.expressions import Reference, Template, Text, Value
+from podium.model.plan import Data, DataList, DataMap
 
 # Sixteen times the largest value that a step can hand on: a text beyond is a mistake, and has to fit in memory.
 LONGEST: Final = 16 * 1024 * 1024
@@ -39,6 +40,21 @@ def render_value(text: Text, lookup: Lookup) -> Value:
     if isinstance(text, Template) and len(text.parts) == 1 and isinstance(text.parts[0], Reference):
         return _value(text.parts[0], lookup)
     return render(text, lookup)
+
+
+def fill_in(data: Data, lookup: Lookup) -> Value:
+    """Nested data with its texts filled in."""
+    match data:
+        case Reference():
+            return _value(data, lookup)
+        case Template():
+            return render_value(data, lookup)
+        case DataList():
+            return [fill_in(item, lookup) for item in data.items]
+        case DataMap():
+            return {key: fill_in(item, lookup) for key, item in data.entries.items()}
+        case _:
+            return data
 
 
 def render_arguments(argv: Sequence[Text], lookup: Lookup) -> list[str]:

@@ -1,17 +1,19 @@
 """Delivers the outbox to a bus: each event at least once, first deliveries in the order of their run.
 
 A relay claims the line of one run, publishes its events in order and removes what was delivered. A failing event
-holds its own run's line only: it is tried again with growing pauses, and after ten failures it becomes a dead letter,
-an alert is raised, and the line goes on. A relay that dies leaves a claim that lapses; what it had published and not
+holds its own run's line only: it is tried again with growing pauses, and after ten failures an alert is raised, it
+becomes a dead letter, and the line goes on. A relay that dies leaves a claim that lapses; what it had published and not
 removed is published again. Any number of relays may work on one store.
 """
 
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
+from podium.errors import RunNotFound
 from podium.model.alerts import Alert, AlertCode
 from podium.model.outbox import OutboxClaim
 from podium.ports.bus import EventBus
@@ -80,12 +82,21 @@ class Relay:
             await self._outbox.delivered(claim, delivered)
             return
         failures = claim.failures + 1
-        dead = failures >= MOST_FAILURES
-        retry_in = None if dead else pause_after(failures, self._jitter())
-        if await self._outbox.failed(claim, error, retry_in=retry_in) and dead:
-            first = claim.records[0]
-            message = f"{self._bus.name} refused {first.event_type} (event {first.run_seq}) {failures} times: {error}"
-            subject = f"{self._bus.name}:{first.run_seq}"
+        if failures < MOST_FAILURES:
+            await self._outbox.failed(claim, error, retry_in=pause_after(failures, self._jitter()))
+            return
+        # The alert first: after a crash in between, the next relay finds it raised and buries the event. The other
+        # way round, an event would be dead and nobody told.
+        await self._raise_alert(claim, failures, error)
+        await self._outbox.failed(claim, error, retry_in=None)
+
+    async def _raise_alert(self, claim: OutboxClaim, failures: int, error: str) -> None:
+        first = claim.records[0]
+        message = (
+            f"{self._bus.name} refused {first.event_type} (event {first.run_seq}) {failures} times: {error}"
+        )
+        subject = f"{self._bus.name}:{first.run_seq}"
+        with suppress(RunNotFound):  # another relay was quicker, and then the run was removed
             await self._alerting.raise_alert(
                 claim.run_id, Alert(AlertCode.EVENT_BUS_DELIVERY_FAILED, subject, message)
             )

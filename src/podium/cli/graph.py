@@ -1,0 +1,52 @@
+"""`podium graph`: a workflow as a picture."""
+
+from pathlib import Path
+
+import click
+
+from podium.cli.app import INVALID_FILE
+from podium.cli.output import print_diagnostics
+from podium.cli.reading import read_file
+from podium.cli.writing import write_file
+from podium.operations.drawing import FORMATS, SUFFIXES, drawn
+from podium.operations.workflows import load_workflow
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(tuple(FORMATS)),
+    help="How to draw it. [default: what the name of --output says, else ascii]",
+)
+@click.option("-o", "--output", metavar="FILE", help="Where to write it. [default: standard output]")
+@click.option(
+    "--workspace",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where files are looked for that do not stand beside the workflow. [default: here]",
+)
+def graph(file: str, format_: str | None, output: str | None, workspace: Path | None) -> int:
+    """Draw the steps of FILE and where each outcome leads ('-' is standard input).
+
+    What the workflow says is drawn with solid lines, what follows from its flow mode with dashed ones.
+
+    \b
+    Examples:
+      podium graph release.yaml
+      podium graph release.yaml --output release.svg
+      podium graph release.yaml --format mermaid
+    """
+    name, content = read_file(file)
+    reading = load_workflow(content, name, workspace=workspace)
+    print_diagnostics(reading.diagnostics, reading.omitted)
+    if reading.plan is None:
+        return INVALID_FILE
+    if format_ is None:
+        format_ = SUFFIXES.get(Path(output or "").suffix.lower(), "ascii")
+    written = drawn(reading.plan, format_).encode()
+    if output is None or output == "-":
+        click.echo(written, nl=False)
+    else:
+        write_file(output, written)
+    return 0

@@ -1,0 +1,94 @@
+"""The live view at a terminal: what runs now, loops as one line, failures with the end of their output."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from podium.cli.progress import Lines, line_of
+from podium.language.diagnostics import visible
+from podium.model.events import EventRecord, EventType
+from podium.model.ids import RunId
+
+_MOST_SHOWN = 12
+
+
+class LiveView(Lines):
+    """Ended steps scroll by; what runs now stays below, each with how long it has been running."""
+
+    def __init__(self, runs: Path, name: str) -> None:
+        super().__init__(runs, stream=False)
+        self._name = name
+        self._running: dict[tuple[str, int], float] = {}
+        self._items: dict[str, list[int]] = {}
+        self._console = Console()
+        self._live = Live(
+            console=self._console, refresh_per_second=8, get_renderable=self._shown, transient=True
+        )
+
+    def begin(self, run_id: RunId) -> None:
+        self.run_id = run_id
+        self._console.print(Text(f"{visible(self._name)}  run {run_id}", style="bold"))
+        self._live.start()
+
+    def observe(self, records: Sequence[EventRecord]) -> None:
+        for record in records:
+            self._count(record)
+            line = line_of(record)
+            # Items of loops are counted in one line; only their failures are shown.
+            inside_loop = record.step_id is not None and "[" in record.step_id
+            failed = record.event_type == EventType.STEP_FAILED
+            if (
+                line is not None
+                and record.event_type != EventType.STEP_STARTED
+                and (failed or not inside_loop)
+            ):
+                self._console.print(Text(line, style="red" if failed else ""))
+            if failed:
+                self._show_output(record)
+
+    def _count(self, record: EventRecord) -> None:
+        if record.step_id is None:
+            return
+        key = (record.step_id, record.logical_attempt_id)
+        if record.event_type == EventType.STEP_STARTED:
+            self._running[key] = time.monotonic()
+        elif record.event_type in _ENDS:
+            self._running.pop(key, None)
+            if "[" in record.step_id:
+                loop = record.step_id.split("[", 1)[0]
+                counted = self._items.setdefault(loop, [0, 0])
+                counted[record.event_type == EventType.STEP_FAILED] += 1
+            else:
+                self._items.pop(record.step_id, None)
+
+    def _shown(self) -> RenderableType:
+        now = time.monotonic()
+        lines: list[Text] = []
+        for loop, (done, failed) in self._items.items():
+            told = f"   {visible(loop)}: {done} steps done" + (f", {failed} failed" if failed else "")
+            lines.append(Text(told, style="cyan"))
+        running = list(self._running.items())
+        for (path, attempt), since in running[:_MOST_SHOWN]:
+            again = f" (attempt {attempt})" if attempt > 1 else ""
+            lines.append(Text(f"-> {visible(path)}{again}  {now - since:.0f} s", style="yellow"))
+        if len(running) > _MOST_SHOWN:
+            lines.append(Text(f"   and {len(running) - _MOST_SHOWN} more"))
+        lines.append(Text(f"{now - self.began:.0f} s", style="dim"))
+        return Group(*lines)
+
+    def close(self) -> None:
+        self._live.stop()
+
+    def _show_output(self, record: EventRecord) -> None:
+        payload = msgspec.json.decode(record.payload)
+        text = str(payload.get("output", "")) + str(payload.get("stderrTail", ""))
+        for line in text.rstrip("\n").splitlines()[-10:]:
+            self._console.print(Text(f"     | {visible(line)}", style="dim"))
+
+
+_ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED})

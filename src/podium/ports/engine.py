@@ -1,0 +1,63 @@
+"""Engines: who drives a run. They hold no rule about workflows; the machine decides."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from podium.model.events import EventRecord
+from podium.model.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
+from podium.model.plan import Plan
+
+Observer = Callable[[Sequence[EventRecord]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A wish for a run of a plan."""
+
+    plan: Plan
+    inputs: dict[str, Any] = field(default_factory=dict)
+    run_id: str | None = None
+    # What was compiled, to be kept with the run.
+    source: bytes = b""
+    workspace: Path = Path()
+    tenant_id: str = DEFAULT_TENANT
+    project_id: str = DEFAULT_PROJECT
+    environment_id: str = DEFAULT_ENVIRONMENT
+    # The run whose earlier results this one takes over.
+    original_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """How a run ended: its last event, and the exit code of the process that waited for it."""
+
+    run_id: RunId
+    event_type: str
+    exit_code: int
+    reason: str
+    error: str
+
+
+class Driving(Protocol):
+    """A run under way in this process."""
+
+    def cancel(self, reason: str, *, force: bool = False) -> None: ...
+
+
+class Engine(Protocol):
+    async def create(self, request: RunRequest) -> RunId:
+        """Make a run; nothing of it begins."""
+        ...
+
+    async def drive(
+        self,
+        run_id: RunId,
+        *,
+        observers: Sequence[Observer] = (),
+        on_driving: Callable[[Driving], None] | None = None,
+        reopen: bool = False,
+    ) -> RunEnded:
+        """Drive a run to its end. `reopen`: also one that was cancelled or has failed."""
+        ...

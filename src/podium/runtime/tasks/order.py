@@ -1,0 +1,100 @@
+"""An order to carry out one attempt of a step, what came of it, and how it is stopped on the way."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from podium.core.expressions import MISSING, Lookup
+from podium.model.events import EventType
+from podium.model.ids import RunId
+from podium.model.plan import Step, Workflow
+
+# Exit codes of attempts that have no exit code of their own (D17).
+FAILED_BEFORE_START: Final = 125
+NOT_EXECUTABLE: Final = 126
+NOT_FOUND: Final = 127
+TIMED_OUT: Final = 124
+KILLED_BY: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOrder:
+    """Everything a performer needs to know about an attempt."""
+
+    run_id: RunId
+    path: str
+    attempt: int
+    engine_attempt: int
+    step: Step
+    # The workflow the step stands in, for its environment and limits.
+    workflow: Workflow
+    values: dict[tuple[str | int, ...], Any]
+    # Values of the host: `${env.X}` and `${run.X}`.
+    env: dict[str, str]
+    run: dict[str, Any]
+
+    @property
+    def lookup(self) -> Lookup:
+        """What the references of the step's texts stand for."""
+
+        def look(path: tuple[str | int, ...]) -> Any:
+            # What the machine knew when it decided comes first; only values of the host are looked up here.
+            if path in self.values:
+                return self.values[path]
+            host = self.env if path[0] == "env" else self.run if path[0] == "run" else {}
+            return host.get(str(path[1]), MISSING) if len(path) == 2 else MISSING
+
+        return look
+
+
+@dataclass(slots=True)
+class TaskResult:
+    """The end of an attempt, as it is to stand in the log."""
+
+    event_type: str
+    payload: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Stopping:
+    """A wish to stop an attempt: asked for, or forced; the code says why."""
+
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    forced: asyncio.Event = field(default_factory=asyncio.Event)
+    code: str = "CANCELLED"
+
+    def ask(self, code: str, *, force: bool) -> None:
+        if not self.asked.is_set():
+            self.code = "CANCELLED" if code == "FORCED" else code
+        self.asked.set()
+        if force:
+            self.forced.set()
+
+
+class Performer(Protocol):
+    """Carries out one kind of task. It raises only if there is a defect; everything else is a result."""
+
+    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult: ...
+
+
+_CATEGORY: Final = {"INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM", "TIMEOUT": "TIMEOUT"}
+
+
+def completed(**facts: Any) -> TaskResult:
+    return TaskResult(EventType.STEP_COMPLETED, {"exitCode": 0, **facts})
+
+
+def failed(exit_code: int, code: str, message: str, *, retryable: bool = True, **facts: Any) -> TaskResult:
+    error = {
+        "category": _CATEGORY.get(code, "USER"),
+        "code": code,
+        "message": message,
+        "retryable": retryable,
+    }
+    return TaskResult(EventType.STEP_FAILED, {"exitCode": exit_code, "error": error, **facts})
+
+
+def stopped(code: str, **facts: Any) -> TaskResult:
+    """An attempt that ended because somebody wanted it to."""
+    error = {"category": _CATEGORY.get(code, "USER"), "code": code, "message": "stopped", "retryable": False}
+    return TaskResult(EventType.STEP_FAILED, {"error": error, **facts})

@@ -1,0 +1,144 @@
+"""Tasks under way: who performs which, and how they are stopped."""
+
+import asyncio
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from podium.core.plans import walk
+from podium.model.commands import Question, RunTask
+from podium.model.ids import RunId
+from podium.model.plan import Agent, Call, Command, Plan, Python, Workflow
+from podium.runtime.rundir import PathRefused, inside
+from podium.runtime.tasks import processes
+from podium.runtime.tasks.agents import AgentTasks
+from podium.runtime.tasks.commands import CommandTasks
+from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
+from podium.runtime.tasks.python import PythonTasks
+
+
+class RunTasks:
+    """The tasks of one run on this host."""
+
+    def __init__(
+        self,
+        run_id: RunId,
+        plan: Plan,
+        host: TaskHost,
+        run: dict[str, Any],
+        inline: dict[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self._run_id = run_id
+        self._plan = plan
+        self._host = host
+        self._run = run
+        commands = CommandTasks(host)
+        self._performers: dict[type, Performer] = {
+            Command: commands,
+            Python: PythonTasks(host, commands, inline or {}),
+            Agent: AgentTasks(host),
+        }
+        self._stopping: dict[tuple[str, int], Stopping] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Steps inside a call belong to that workflow: its environment, its secrets.
+        self._called = {
+            path: step.body.workflow for path, step in walk(plan.workflow) if isinstance(step.body, Call)
+        }
+
+    def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
+        stopping = Stopping()
+        key = (task.path, task.attempt)
+        self._stopping[key] = stopping
+        running = asyncio.create_task(self._perform(task, engine_attempt, stopping, done))
+        self._tasks.add(running)
+        running.add_done_callback(self._tasks.discard)
+
+    async def _perform(
+        self, task: RunTask, engine_attempt: int, stopping: Stopping, done: Callable[[TaskResult], None]
+    ) -> None:
+        try:
+            result = await self._result(task, engine_attempt, stopping)
+        finally:
+            self._stopping.pop((task.path, task.attempt), None)
+        done(result)
+
+    async def _result(self, task: RunTask, engine_attempt: int, stopping: Stopping) -> TaskResult:
+        performer = self._performers.get(type(task.step.body))
+        if performer is None:
+            kind = task.step.body.__struct_config__.tag
+            return failed(
+                FAILED_BEFORE_START,
+                "NOT_AVAILABLE",
+                f"steps of kind {kind!r} cannot run here",
+                retryable=False,
+            )
+        workflow = self._workflow_of(task.path)
+        work = getattr(task.step.body, "work", None)
+        allowed = (*workflow.env_allow, *(work.env_allow if work else ()), *(work.secrets if work else ()))
+        order = TaskOrder(
+            self._run_id,
+            task.path,
+            task.attempt,
+            engine_attempt,
+            task.step,
+            workflow,
+            task.values or {},
+            self._host.values_of_env(allowed),
+            self._run,
+        )
+        try:
+            return await performer.perform(order, stopping)
+        except Exception as defect:
+            # A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step.
+            self._host.directory.step_file(task.path, task.attempt, "err").write_text(traceback.format_exc())
+            return failed(
+                FAILED_BEFORE_START, "INTERNAL_ERROR", f"{type(defect).__name__}: {defect}", retryable=False
+            )
+
+    def _workflow_of(self, path: str) -> Workflow:
+        if not self._called:
+            return self._plan.workflow
+        plain = plan_path(path)
+        for place in range(len(plain), 0, -1):
+            if plain[place - 1 : place] == "/" and plain[: place - 1] in self._called:
+                return self._called[plain[: place - 1]]
+        return self._plan.workflow
+
+    def stop(self, path: str, attempt: int, code: str, *, force: bool) -> bool:
+        stopping = self._stopping.get((path, attempt))
+        if stopping is None:
+            return False
+        stopping.ask(code, force=force)
+        return True
+
+    def stop_all(self, code: str, *, force: bool) -> None:
+        for stopping in self._stopping.values():
+            stopping.ask(code, force=force)
+
+    async def finish(self) -> None:
+        """Wait for what was asked to stop."""
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def stop_orphans(self) -> None:
+        orphans = processes.of_run(self._run_id)
+        if orphans:
+            await processes.stop_all(orphans)
+
+    def ask(self, question: Question) -> bool:
+        if question.kind == "env":
+            return bool(self._host.environment.get(question.name) or self._host.secrets.get(question.name))
+        try:
+            return inside(self._host.directory.artifacts, question.name, what="file_exists").exists()
+        except PathRefused:
+            return False
+
+
+def plan_path(path: str) -> str:
+    """An instance's path without iterations and further visits: the path in the plan."""
+    plain: list[str] = []
+    for part in path.split("/"):
+        name = part.split("#", 1)[0]
+        plain.append(name.split("[", 1)[0])
+    return "/".join(plain)
