@@ -26,7 +26,8 @@
     ├── NotAsExpected             runtime/tasks/capturing.py
     ├── SecretMissing             runtime/tasks/host.py
     ├── RunLocked                 runtime/lock.py     another process drives the run
-    ├── RunExists, RunEndedAlready, PlanMissing       engines/local.py
+    ├── RunExists, RunEndedAlready                    engines/local.py
+    ├── PlanMissing               runtime/kept_plan.py
     ├── InvalidInput              operations/inputs.py
     ├── RunIsOver                 operations/signals.py
     ├── InvalidExport             operations/transfer.py

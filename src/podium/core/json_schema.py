@@ -5,6 +5,7 @@ maxLength, pattern (our own linear matcher), minimum, maximum, exclusiveMinimum,
 oneOf, allOf, not, and $ref into the schema itself. Other keywords say nothing, as the standard has it.
 """
 
+import operator
 from typing import Any, Final
 
 from podium.core.patterns import InvalidPattern, compile_pattern
@@ -88,13 +89,13 @@ def _numbers(value: Any, schema: dict[str, Any], at: str) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     for keyword, wrong, told in (
-        ("minimum", lambda bound: value < bound, "less than"),
-        ("maximum", lambda bound: value > bound, "more than"),
-        ("exclusiveMinimum", lambda bound: value <= bound, "not more than"),
-        ("exclusiveMaximum", lambda bound: value >= bound, "not less than"),
+        ("minimum", operator.lt, "less than"),
+        ("maximum", operator.gt, "more than"),
+        ("exclusiveMinimum", operator.le, "not more than"),
+        ("exclusiveMaximum", operator.ge, "not less than"),
     ):
         bound = schema.get(keyword)
-        if isinstance(bound, int | float) and wrong(bound):
+        if isinstance(bound, int | float) and wrong(value, bound):
             return f"{at} is {told} {bound}"
     multiple = schema.get("multipleOf")
     if isinstance(multiple, int | float) and multiple > 0 and (value / multiple) % 1:

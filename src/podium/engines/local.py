@@ -20,7 +20,7 @@ import msgspec
 from podium.core.canonical import canonical_sha256
 from podium.core.keys import key_v1, slot_of
 from podium.core.machine import RULES_VERSION
-from podium.core.plans import plan_bytes, read_plan, steps_of
+from podium.core.plans import plan_bytes, steps_of
 from podium.errors import PodiumError, StaleFence
 from podium.model.events import EventRecord, EventType, EventWrite, RunIdentity, encode_payload
 from podium.model.ids import RunId, check_id
@@ -34,6 +34,7 @@ from podium.ports.engine import Driving, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, Happening, World
 from podium.runtime.journal import Journal
+from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import RunLock
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.state_file import StateFile
@@ -54,10 +55,6 @@ class RunEndedAlready(PodiumError):
     """A completed run is never taken up again."""
 
     code = "RUN_COMPLETED"
-
-
-class PlanMissing(PodiumError):
-    code = "PLAN_MISSING"
 
 
 class LocalEngine:
@@ -287,20 +284,6 @@ async def _look_for_cancel(directory: RunDirectory, driving: _Driving) -> None:
         if directory.cancel_marker.exists():
             directory.cancel_marker.unlink(missing_ok=True)
             driving.cancel("asked for by .cancel")
-
-
-def load_plan(directory: RunDirectory, run: Run) -> Plan:
-    """The plan of a run; only if its hash is the one the run was created with."""
-    try:
-        content = directory.plan.read_bytes()
-    except OSError as error:
-        told = f"the plan of run {run.identity.run_id!r} is not at {directory.plan}: {error.strerror}"
-        raise PlanMissing(told) from error
-    if run.plan_sha256 and sha256(content).hexdigest() != run.plan_sha256:
-        raise PlanMissing(
-            f"{directory.plan} is not the plan that run {run.identity.run_id!r} was created with"
-        )
-    return read_plan(content)
 
 
 def _facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, now: str) -> dict[str, Any]:

@@ -1,0 +1,103 @@
+"""Commands for runs that are under way: from any terminal, on the same store, whoever drives the run."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import click
+
+from podium.cli.storing import store_option, tenant_option, using_store
+from podium.operations.signals import send_signal
+from podium.wiring import system_clock
+
+Command: TypeAlias = Callable[..., Any]
+
+
+def _on_run(command: Command) -> Command:
+    for add in (tenant_option, store_option, click.argument("run_id", metavar="RUN")):
+        command = add(command)
+    return command
+
+
+def _send(store: str | None, tenant: str, run_id: str, signal: str, told: str, **payload: Any) -> int:
+    body = {name: value for name, value in payload.items() if value is not None}
+    run = using_store(store, lambda opened: send_signal(opened, system_clock(), tenant, run_id, signal, body))
+    click.echo(f"{told} (the run is {run.status.value.lower()})")
+    return 0
+
+
+@click.command()
+@_on_run
+@click.option("--reason", help="Why; kept in the log.")
+def cancel(run_id: str, store: str | None, tenant: str, reason: str | None) -> int:
+    """Stop a run: its tasks are ended, `finally` runs, exit code 2. A second cancel also stops `finally`.
+
+    Cancelling a run that has ended changes nothing.
+    """
+    return _send(store, tenant, run_id, "CANCEL", "cancel was asked for", reason=reason)
+
+
+@click.command()
+@_on_run
+@click.option("--reason", help="Why; kept in the log.")
+def pause(run_id: str, store: str | None, tenant: str, reason: str | None) -> int:
+    """Begin nothing new: what runs goes on, and nothing follows from it until `podium unpause`."""
+    return _send(store, tenant, run_id, "PAUSE", "pause was asked for", reason=reason)
+
+
+@click.command()
+@_on_run
+def unpause(run_id: str, store: str | None, tenant: str) -> int:
+    """Let a paused run, or one whose budget was raised, go on."""
+    return _send(store, tenant, run_id, "RESUME", "the run may go on")
+
+
+@click.command("retry-step")
+@_on_run
+@click.argument("step")
+def retry_step(run_id: str, step: str, store: str | None, tenant: str) -> int:
+    """Try a step again now: one that waits for its next try, failed with an operator window, or is in doubt."""
+    return _send(store, tenant, run_id, "RETRY_STEP", f"another try of '{step}' was asked for", stepId=step)
+
+
+@click.command("skip-step")
+@_on_run
+@click.argument("step")
+@click.option("--reason", help="Why; kept in the log.")
+def skip_step(run_id: str, step: str, store: str | None, tenant: str, reason: str | None) -> int:
+    """Leave a step out that does not run yet, or that has failed and waits."""
+    return _send(store, tenant, run_id, "SKIP_STEP", f"'{step}' is to be skipped", stepId=step, reason=reason)
+
+
+@click.command()
+@_on_run
+@click.argument("step", required=False)
+@click.option("--field", "fields", multiple=True, metavar="NAME=VALUE", help="What the form asks for.")
+@click.option("--by", help="Who approves.")
+def approve(
+    run_id: str, step: str | None, store: str | None, tenant: str, fields: tuple[str, ...], by: str | None
+) -> int:
+    """Say yes to an approval step; or, of a step in doubt, that it did happen.
+
+    STEP may be left out when only one waits.
+    """
+    form = dict(field.split("=", 1) for field in fields if "=" in field)
+    return _send(store, tenant, run_id, "APPROVE", "approved", stepId=step, form=form or None, by=by)
+
+
+@click.command()
+@_on_run
+@click.argument("step", required=False)
+@click.option("--reason", help="Why; kept in the log.")
+@click.option("--to", help="Go back to this step instead of failing.")
+@click.option("--by", help="Who rejects.")
+def reject(
+    run_id: str,
+    step: str | None,
+    store: str | None,
+    tenant: str,
+    reason: str | None,
+    to: str | None,
+    by: str | None,
+) -> int:
+    """Say no to an approval step; or, of a step in doubt, that it did not happen."""
+    return _send(store, tenant, run_id, "REJECT", "rejected", stepId=step, reason=reason, to=to, by=by)

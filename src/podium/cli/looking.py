@@ -1,0 +1,188 @@
+"""Looking into a run: why it waits, what its steps printed, how it went."""
+
+import html
+import time
+from pathlib import Path
+
+import click
+
+from podium.cli.output import print_json
+from podium.cli.storing import json_option, store_option, tenant_option, using_store
+from podium.language.diagnostics import visible
+from podium.model.runs import Run
+from podium.model.snapshots import StepSnapshot
+from podium.model.transitions import TERMINAL
+from podium.operations.explaining import Explanation, explain_run
+from podium.operations.runs import RunView, show_run
+from podium.ports.store import Store
+from podium.runtime.kept_plan import load_plan
+from podium.runtime.rundir import RunDirectory, file_name
+from podium.wiring import runs_folder, system_clock
+
+_RUNS = click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
+)
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@_RUNS
+@store_option
+@tenant_option
+@json_option
+def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json: bool) -> int:
+    """Say what a run waits for, until when, and what one can do about it."""
+
+    async def work(opened: Store) -> Explanation:
+        run = await opened.runs.find(tenant, run_id)
+        plan = load_plan(RunDirectory(runs_folder(runs), run_id), run)
+        return await explain_run(opened, run, plan, system_clock().now())
+
+    explained = using_store(store, work)
+    if as_json:
+        told = [
+            {
+                "kind": r.kind,
+                "subject": r.subject,
+                "text": r.text,
+                "deadline": r.deadline,
+                "next": r.next_step,
+            }
+            for r in explained.reasons
+        ]
+        print_json({"runId": run_id, "status": explained.status, "waitsFor": told})
+        return 0
+    if explained.run.status in TERMINAL:
+        click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
+        return 0
+    click.echo(f"run {visible(run_id)} is {explained.status.lower()}:")
+    for reason in explained.reasons:
+        until = f", until {reason.deadline}" if reason.deadline is not None else ""
+        click.echo(f"  {visible(reason.text)}{until}")
+        if reason.next_step:
+            click.echo(f"      {visible(reason.next_step)}")
+    return 0
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.argument("step", required=False)
+@_RUNS
+@click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
+@store_option
+@tenant_option
+def logs(
+    run_id: str, step: str | None, runs: Path | None, follow: bool, store: str | None, tenant: str
+) -> int:
+    """Print what the steps of a run wrote, all of them or one STEP."""
+    directory = RunDirectory(runs_folder(runs), run_id)
+
+    async def find(opened: Store) -> Run:
+        return await opened.runs.find(tenant, run_id)
+
+    run = using_store(store, find)
+    shown: dict[Path, int] = {}
+    while True:
+        _print_new(directory, step, shown)
+        if not follow or run.status in TERMINAL:
+            return 0
+        time.sleep(0.2)
+        run = using_store(store, find)
+
+
+def _print_new(directory: RunDirectory, step: str | None, shown: dict[Path, int]) -> None:
+    wanted = None if step is None else file_name(step)
+    for file in sorted(directory.steps.glob("*"), key=lambda file: file.stat().st_mtime_ns):
+        name, _, kind = file.name.rpartition(".")
+        base, _, attempt = name.rpartition(".")
+        if kind not in ("out", "err") or (wanted is not None and base != wanted):
+            continue
+        with file.open("rb") as opened:
+            opened.seek(shown.get(file, 0))
+            content = opened.read()
+        if not content:
+            continue
+        shown[file] = shown.get(file, 0) + len(content)
+        mark = "" if kind == "out" else " (stderr)"
+        click.echo(f"== {visible(base.replace('~', '/'))} attempt {attempt}{mark}")
+        for line in content.decode("utf-8", "replace").splitlines():
+            click.echo(visible(line))
+
+
+@click.command()
+@click.argument("run_id", metavar="RUN")
+@click.option(
+    "--format", "format_", type=click.Choice(["md", "html", "json"]), default="md", show_default=True
+)
+@store_option
+@tenant_option
+def report(run_id: str, format_: str, store: str | None, tenant: str) -> int:
+    """Tell how a run went: its status, its steps, what failed and why."""
+
+    async def work(opened: Store) -> RunView:
+        return await show_run(opened, system_clock(), tenant, run_id, limit=10_000)
+
+    view = using_store(store, work)
+    match format_:
+        case "json":
+            print_json(_report_json(view))
+        case "html":
+            click.echo(_report_html(view))
+        case _:
+            click.echo(_report_md(view))
+    return 0
+
+
+def _rows(view: RunView) -> list[tuple[str, str, str, str]]:
+    return [(s.step_id, s.status.value, str(s.attempt_count), _error_of(s)) for s in view.steps]
+
+
+def _error_of(step: StepSnapshot) -> str:
+    error = step.newest.error
+    return error.message or error.code if error is not None else ""
+
+
+def _report_json(view: RunView) -> dict[str, object]:
+    names = ("step", "status", "attempts", "error")
+    return {
+        "runId": view.run.identity.run_id,
+        "planId": view.run.identity.plan_id,
+        "status": view.run.status.value,
+        "createdAt": view.run.created_at,
+        "steps": [dict(zip(names, row, strict=True)) for row in _rows(view)],
+    }
+
+
+def _report_md(view: RunView) -> str:
+    def cell(text: str) -> str:
+        return visible(text).replace("|", "\\|").replace("\n", " ")
+
+    run = view.run
+    lines = [
+        f"# {cell(run.identity.plan_id)}: {run.status.value.lower()}",
+        "",
+        f"Run `{run.identity.run_id}`, created {run.created_at}, {run.head} events.",
+        "",
+        "| step | status | attempts | error |",
+        "| --- | --- | --- | --- |",
+        *(f"| {' | '.join(map(cell, row))} |" for row in _rows(view)),
+    ]
+    return "\n".join(lines)
+
+
+def _report_html(view: RunView) -> str:
+    def cell(text: str) -> str:
+        return html.escape(visible(text))
+
+    run = view.run
+    rows = "\n".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row)}</tr>" for row in _rows(view))
+    title = f"{cell(run.identity.plan_id)}: {run.status.value.lower()}"
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
+        "<style>body{font-family:sans-serif;margin:2em}td,th{padding:.3em .8em;text-align:left;"
+        "border-bottom:1px solid #8884}</style>\n"
+        f"<h1>{title}</h1><p>Run <code>{cell(run.identity.run_id)}</code>, created {run.created_at}.</p>\n"
+        f"<table><tr><th>step<th>status<th>attempts<th>error</tr>\n{rows}\n</table></html>"
+    )
