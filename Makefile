@@ -5,6 +5,8 @@
 #   make check   the quick part of `make test`: format, lint, types, imports, unit tests, README
 #   make bench   measure, and compare with peers in the same run
 #   make mutate  plant faults in core/graph.py and the executor; the tests must notice
+#   make fuzz    a million hostile inputs for the reader, expressions and templates
+#   make torture ten thousand random plans through the machine
 #   make clean   remove what the other targets made
 
 PYTHON ?= python3
@@ -14,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench mutate conformance clean
+.PHONY: help demo test check bench mutate fuzz torture conformance clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -34,11 +36,12 @@ $(VENV)/dev: $(VENV)/core
 	@touch $@
 
 demo: $(VENV)/core
-	@$(BIN)/podium contract order examples/contracts/etl_pipeline.yaml
+	@$(BIN)/podium run examples/demo.yaml
 	@echo
-	@$(BIN)/podium contract actions examples/contracts/etl_pipeline.yaml
-	@echo
-	@echo "Next: edit examples/contracts/etl_pipeline.yaml and run 'make demo' again, or read README.md."
+	@echo "Next: $(BIN)/podium runs list        what has been run"
+	@echo "      $(BIN)/podium graph examples/demo.yaml   the workflow as a picture"
+	@echo "      $(BIN)/podium init             a workflow of your own"
+	@echo "      README.md                      the rest"
 
 check: $(VENV)/dev
 	$(BIN)/ruff format --check .
@@ -55,6 +58,12 @@ bench: $(VENV)/dev
 
 mutate: $(VENV)/dev
 	$(BIN)/python -m tests.mutation
+
+fuzz: $(VENV)/dev
+	$(BIN)/python -m tests.fuzz --cases 1000000
+
+torture: $(VENV)/dev
+	$(BIN)/python -m tests.torture --plans 10000
 
 # Rewrites the "tests" column of the conformance tables from the markers in the tests.
 conformance: $(VENV)/dev

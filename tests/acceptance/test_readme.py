@@ -37,6 +37,10 @@ def test_the_commands_run(script: str, tmp_path: Path) -> None:
     if "pipeline.yaml" in script:
         assert "pipeline.yaml: valid, 4 steps" in done.stdout
         assert "pipeline 1.0.0 (parallel): completed, 4 actions" in done.stdout
+    elif "hello.yaml" in script:
+        assert "hello.yaml: valid, 4 steps" in done.stdout
+        assert "3 cities" in done.stdout
+        assert "| Try hard | SUCCESS | 2 |" in done.stdout
     elif "podium init" in script:
         assert "mend.yaml: valid, 3 steps" in done.stdout
         assert (tmp_path / "mend.svg").exists()

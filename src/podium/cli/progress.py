@@ -64,7 +64,7 @@ class Quiet:
         reason = f": {visible(ended.error)}" if ended.error else f" ({ended.reason})" if ended.reason else ""
         click.echo(f"{word} after {took}{reason}")
         folder = self.runs / ended.run_id
-        click.echo(f"run {ended.run_id}: {folder}/state.json, {folder}/logs/, {folder}/artifacts/")
+        click.echo(f"see {folder}/ for state.json, logs/ and artifacts/")
         if ended.exit_code:
             click.echo(f"next: podium logs {ended.run_id}   or: podium resume {ended.run_id}")
 
