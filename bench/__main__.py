@@ -15,10 +15,13 @@ _BENCHMARKS = (
     "executor",
     "startup",
     "reading",
+    "language",
     "store_sqlite",
     "projecting",
     "following",
     "store_postgres",
+    "expressions",
+    "running",
 )
 
 

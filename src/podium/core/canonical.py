@@ -12,6 +12,8 @@ from podium.errors import PodiumError
 
 # Beyond it a JSON number is rounded by half of its readers.
 LARGEST_INTEGER: Final = 2**53 - 1
+# From here on a number looks like a fraction again: 1e+21. In between it would be read back as a whole number.
+WRITTEN_WITH_EXPONENT: Final = 1e21
 
 
 class NotCanonical(PodiumError):
@@ -30,7 +32,7 @@ def canonical_json(value: Any) -> bytes:
     except (TypeError, ValueError, RecursionError) as error:
         raise NotCanonical(f"this has no JSON: {error}") from error
     # Other than the RFC, msgspec orders keys by UTF-8 and writes fractions and large numbers its own way.
-    if not _BEYOND_UFFFF.search(quick) and not _DIFFERS.search(_TEXTS.sub(b"", quick)):
+    if (quick.isascii() or not _BEYOND_UFFFF.search(quick)) and not _has_other_numbers(quick):
         return quick
     written: list[str] = []
     _write(msgspec.to_builtins(value), written.append)
@@ -42,9 +44,24 @@ def canonical_json(value: Any) -> bytes:
         ) from error
 
 
-_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+def _has_other_numbers(written: bytes) -> bool:
+    # Texts are taken away only if something in the whole looks like such a number: that is seldom, and slow.
+    return bool(_DIFFERS.search(written) and _DIFFERS.search(_TEXTS.sub(b"", written)))
+
+
+_TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _BEYOND_UFFFF: Final = re.compile(rb"[\xf0-\xff]")
-_DIFFERS: Final = re.compile(rb"[0-9][.eE]|[0-9]{16}")
+_DIFFERS: Final = re.compile(rb"[0-9](?:[.eE]|[0-9]{15})")
+
+
+def comes_back(value: Any) -> bool:
+    """Whether plain data is the same after it was written and read."""
+    try:
+        written = canonical_json(value)
+        back = msgspec.json.decode(written)
+        return bool(back == value) and canonical_json(back) == written
+    except NotCanonical:
+        return False
 
 
 def canonical_sha256(value: Any) -> str:

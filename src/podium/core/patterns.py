@@ -14,15 +14,15 @@ one look into a dictionary for each character. What needs memory of what was mat
 in this world and is refused.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 LONGEST_PATTERN: Final = 1_000
 MOST_PLACES: Final = 1_000
 DEEPEST_GROUPS: Final = 50
-# Characters times places: half a second in the worst case, a few milliseconds as a rule.
-MOST_WORK: Final = 10_000_000
+# Characters times places: about a second for the worst of patterns, milliseconds as a rule.
+MOST_WORK: Final = 5_000_000
 # Places in the sets that are remembered for one pattern; then all is forgotten and begun anew.
 _MOST_REMEMBERED: Final = 20_000
 
@@ -347,9 +347,9 @@ def _size(part: _Part) -> int:
             return sum(map(_size, parts))
         case _Choice(parts):
             return 1 + sum(map(_size, parts))
-        case _Repeat(part=repeated, least=least, most=None):
-            return 1 + _size(repeated) * (least + 1)
         case _Repeat(part=repeated, least=least, most=most):
+            if most is None:
+                return 1 + _size(repeated) * (least + 1)
             return _size(repeated) * most + most - least
 
 
@@ -423,36 +423,39 @@ class Pattern:
     def _follow(self, state: _State, symbol: str) -> _State:
         """Where `symbol` leads from `state`; worked out once and then remembered."""
         character = symbol[:1]
-        reached: set[int] = set()
-        following: _State | None = None
-        for place in self._freely_reached(state, symbol):
-            if place == 0:
-                following = _MATCHED
-                break
-            reads = self._places.reads[place]
-            if reads is not None and character and reads[0](character):
-                reached.add(reads[1])
+        reached = self._reached(state, symbol)
         self._remembered += 1 + len(reached)
         if self._remembered > _MOST_REMEMBERED:
             self._forget()
-        if following is None:
+        if 0 in reached:
+            following = _MATCHED
+        else:
             following = self._state(frozenset(reached), False, bool(character) and _is_word(character))
         state.after[symbol] = following
         return following
 
-    def _freely_reached(self, state: _State, symbol: str) -> Iterator[int]:
-        """All places that can be reached before the next character is read. A match may begin anywhere."""
-        places = self._places
-        seen = {*state.places, places.start}
+    def _reached(self, state: _State, symbol: str) -> set[int]:
+        """The places behind everything that can be read now; or 0, the end, if one gets there without reading."""
+        reads, free, anchors = self._places.reads, self._places.free, self._places.anchors
+        character = symbol[:1]
+        reached: set[int] = set()
+        # A match may begin anywhere, so its first place always counts.
+        seen = {*state.places, self._places.start}
         todo = list(seen)
         while todo:
             place = todo.pop()
-            yield place
-            if not places.anchors[place] or _holds(places.anchors[place], state, symbol):
-                for following in places.free[place]:
+            if place == 0:
+                return {0}
+            reading = reads[place]
+            if reading is not None:
+                if character and reading[0](character):
+                    reached.add(reading[1])
+            elif not anchors[place] or _holds(anchors[place], state, symbol):
+                for following in free[place]:
                     if following not in seen:
                         seen.add(following)
                         todo.append(following)
+        return reached
 
 
 def _holds(anchor: str, state: _State, symbol: str) -> bool:

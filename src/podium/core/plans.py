@@ -69,7 +69,7 @@ def plan_bytes(plan: Plan) -> bytes:
 
 def read_plan(content: bytes) -> Plan:
     try:
-        plan = _PLAN.decode(content)
+        plan = msgspec.json.decode(content, type=Plan)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise InvalidPlan(
             f"this is no plan: {error}; compile the workflow again with `podium plan`"
@@ -77,7 +77,6 @@ def read_plan(content: bytes) -> Plan:
     return plan
 
 
-_PLAN: Final = msgspec.json.Decoder(Plan)
 _NOT_IN_SLUG: Final = re.compile(r"[^a-z0-9]+")
 
 

@@ -4,22 +4,25 @@ A list is read twice: first all names are declared, in every list however deep, 
 later; then each step is compiled, and what only the whole list shows is checked.
 """
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
+from posixpath import normpath
 from typing import Any, Final
+
+import msgspec
 
 from podium.core.flow import Way, way_on
 from podium.core.graph import order
 from podium.language.codes import Code
 from podium.language.conditions import condition_of
 from podium.language.diagnostics import quoted
-from podium.language.grammar import ACTIONS, BESIDE
+from podium.language.grammar import ACTIONS, BESIDE, RECORDS
 from podium.language.kinds import Kinds
 from podium.language.kinds import told as told_kinds
 from podium.language.problems import Problems, suggestion
-from podium.language.references import Names, Place, WorkflowNames
-from podium.language.scopes import Declared, Scope, ScopeKind, waits_for
+from podium.language.references import NAMESPACES, Names, Place, WorkflowNames
+from podium.language.scopes import Declared, Scope, ScopeKind, steps_inside, waits_for
 from podium.language.shapes import Checker
 from podium.language.targets import handlers_of
 from podium.language.tasks import (
@@ -34,20 +37,20 @@ from podium.language.tree import Mapping, Node, Scalar, Sequence
 from podium.language.values import (
     data_of,
     given,
+    known_text,
     literal_of,
     lone_reference,
     scalar_at,
-    template_of,
     texts_at,
     value_at,
 )
-from podium.model.expressions import Reference
 from podium.model.plan import (
     MOST_NESTED,
     Block,
     Body,
     Discipline,
     ForEach,
+    Gate,
     Goto,
     Group,
     Join,
@@ -59,7 +62,7 @@ from podium.model.plan import (
 )
 
 # What a name may not contain (D03): these are syntax in references and paths.
-_NOT_IN_NAMES: Final = (".", "[", "]", "{", "}", '"', "|", "/", "#", ":-")
+_NOT_IN_NAMES: Final = re.compile(r"""[.\[\]{}"|/#]|:-""")
 # Names with a meaning; others may not begin with an underscore.
 START: Final = "_start"
 ERROR: Final = "_error"
@@ -81,8 +84,7 @@ _DISCIPLINE: Final[dict[ScopeKind, Discipline]] = {
 CallBody = Callable[[Mapping, Names], Body]
 
 
-@dataclass(slots=True)
-class WorkflowContext:
+class WorkflowContext(msgspec.Struct):
     """What all lists of one workflow share while they are read."""
 
     problems: Problems
@@ -93,15 +95,18 @@ class WorkflowContext:
     discipline: Discipline
     call: CallBody
     # Where each step stands, by its path.
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    places: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Written:
+class Written(msgspec.Struct):
     """What a step and those inside it leave in the workspace: files with fixed names, and edits of agents."""
 
-    files: dict[str, Scalar] = field(default_factory=dict)
-    editors: list[Scalar] = field(default_factory=list)
+    files: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    editors: list[Scalar] = msgspec.field(default_factory=list)
+
+
+# What may be declared by a step that cannot be read: itself, and context keys.
+_OF_A_STEP: Final = frozenset({"steps", "context"})
 
 
 # --- declaring ------------------------------------------------------------------------------------
@@ -118,11 +123,15 @@ def declare(steps: Sequence, scope: Scope, context: WorkflowContext) -> None:
         )
         steps.items = []
         return
+    if context.checker.is_damaged(steps):
+        context.names.unclear |= _OF_A_STEP
     for item in steps.items:
         assert isinstance(item, Mapping)
         name = value_at(item, "name")
         if not isinstance(name, Scalar):
-            continue  # reported as missing
+            # Reported as missing; what it declares is not known.
+            context.names.unclear |= _OF_A_STEP
+            continue
         declared = Declared(_step_id(item), name, item, _action(item, context), len(scope.listed), scope)
         _check_name(name, scope, context.problems)
         scope.listed.append(declared)
@@ -131,11 +140,28 @@ def declare(steps: Sequence, scope: Scope, context: WorkflowContext) -> None:
             declared.branch_of = scope.owner
             _add(declared, scope.outer, context.problems)
         _declare_inside(declared, context)
-    if any("depends_on" in step.node.entries for step in scope.listed):
-        scope.needs = _needs(scope, context.problems)
+    if any("depends_on" in step.node.entries for step in scope.listed) and _may_be_graph(scope, context):
+        scope.needs = _needs(scope, context)
+
+
+def _may_be_graph(scope: Scope, context: WorkflowContext) -> bool:
+    if scope.kind != "branches":
+        return True
+    for step in scope.listed:
+        if "depends_on" in step.node.entries:
+            context.problems.at_key(
+                Code.KEY_DOES_NOT_FIT,
+                step.node,
+                "depends_on",
+                "the branches of 'parallel' all start at once, so none can wait for another.",
+                "Write `steps:` instead of `parallel:`; what does not depend on each other runs at once there, too.",
+            )
+    return False
 
 
 def _declare_inside(step: Declared, context: WorkflowContext) -> None:
+    if step.action == "unclear":
+        context.names.unclear |= _OF_A_STEP
     if step.action == "set":
         keys = value_at(step.node, "set")
         if isinstance(keys, Mapping):
@@ -149,11 +175,27 @@ def _declare_inside(step: Declared, context: WorkflowContext) -> None:
     if isinstance(body, Mapping):
         if kind == "items":
             inner.variable = scalar_at(body, "as", "item")
+            _check_variable(body, context.problems)
+            if context.checker.has_lost(body, "as"):
+                context.names.unclear.add("variables")
             inner.at_once = bool(scalar_at(body, "parallel", False))
         steps = value_at(body, "steps")
     step.body = inner
     if isinstance(steps, Sequence):
         declare(steps, inner, context)
+    else:
+        context.names.unclear |= _OF_A_STEP  # reported as missing
+
+
+def _check_variable(loop: Mapping, problems: Problems) -> None:
+    variable = value_at(loop, "as")
+    if isinstance(variable, Scalar) and variable.value in NAMESPACES:
+        problems.error(
+            Code.INVALID_NAME,
+            variable,
+            f"the variable {quoted(str(variable.value))} would hide ${{{variable.value}...}} inside the loop.",
+            "Use another name, like `as: item`.",
+        )
 
 
 def _step_id(node: Mapping) -> str:
@@ -173,14 +215,21 @@ def _action(node: Mapping, context: WorkflowContext) -> str:
             f"a step does one thing, but this one has {' and '.join(map(quoted, keys))}.",
             "Make it two steps, or a group with `steps:`.",
         )
-    return actions[0] if actions else "gate"
+    if actions:
+        return actions[0]
+    return "unclear" if context.checker.is_damaged(node) else "gate"
 
 
 def _check_name(name: Scalar, scope: Scope, problems: Problems) -> None:
     text = str(name.value)
-    bad = next((part for part in _NOT_IN_NAMES if part in text), None)
-    if bad is not None or not text.isprintable() or text != text.strip():
-        what = f"{quoted(bad)}" if bad is not None else "spaces around it or characters that cannot be seen"
+    found = _NOT_IN_NAMES.search(text)
+    bad = found[0] if found is not None else None
+    if text != text.strip():
+        problems.error(
+            Code.INVALID_NAME, name, f"the name {quoted(text)} has spaces around it.", "Remove the spaces."
+        )
+    elif bad is not None or not text.isprintable():
+        what = quoted(bad) if bad is not None else "characters that cannot be seen"
         problems.error(
             Code.INVALID_NAME,
             name,
@@ -188,12 +237,12 @@ def _check_name(name: Scalar, scope: Scope, problems: Problems) -> None:
             'Use letters, digits, spaces, - and _; not . [ ] { } " | / # or :-.',
         )
     elif text.startswith("_") and not (text in (START, ERROR) and scope.kind == "workflow"):
-        where = " inside another step" if text in (START, ERROR) else ""
+        where = " here" if text in (START, ERROR) else ""
         problems.error(
             Code.INVALID_NAME,
             name,
             f"the name {quoted(text)} is reserved{where}.",
-            "Only `_start` and `_error` in the workflow's own list may begin with an underscore.",
+            "Begin with another character; only `_start` and `_error` in the workflow's own list have an underscore.",
         )
     elif len(text) > 200:
         problems.error(
@@ -225,22 +274,27 @@ def _add(step: Declared, scope: Scope, problems: Problems) -> None:
             )
 
 
-def _needs(scope: Scope, problems: Problems) -> list[list[int]]:
+def _needs(scope: Scope, context: WorkflowContext) -> list[list[int]]:
     """The graph: what each step depends on."""
+    problems, names_of_all = context.problems, context.names
     needs: list[list[int]] = []
     for step in scope.listed:
         needed: list[int] = []
+        if context.checker.has_lost(step.node, "depends_on"):
+            names_of_all.unclear.add("depends_on")
         listed = value_at(step.node, "depends_on")
         for item in listed.items if isinstance(listed, Sequence) else ():
             assert isinstance(item, Scalar)
             found = scope.steps.get(str(item.value))
             if found is None or found.scope is not scope:
-                known = [other.step_id for other in scope.listed if other is not step]
+                names_of_all.unclear.add("depends_on")
+                if problems.is_enough() or names_of_all.may_declare("steps", str(item.value), scope.steps):
+                    continue
                 problems.error(
                     Code.STEP_NOT_DEFINED,
                     item,
                     f"step {quoted(step.step_id)} depends on {quoted(str(item.value))}, which is not in this list.",
-                    suggestion(str(item.value), known, "steps"),
+                    _meant_dependency(str(item.value), step),
                 )
             else:
                 needed.append(found.index)
@@ -248,17 +302,33 @@ def _needs(scope: Scope, problems: Problems) -> list[list[int]]:
     cycle = order(needs).cycle
     if cycle:
         names = [scope.listed[index].step_id for index in cycle]
-        first = scope.listed[cycle[0]]
+        itself = len(names) == 1
         problems.at_key(
             Code.DEPENDENCY_CYCLE,
-            first.node,
+            scope.listed[cycle[0]].node,
             "depends_on",
-            f"steps wait for each other: {' -> '.join([*names, names[0]])}.",
-            "Remove one of these dependencies.",
+            f"the step {quoted(names[0])} waits for itself."
+            if itself
+            else f"steps wait for each other: {' -> '.join([*names, names[0]])}.",
+            f"Remove {quoted(names[0])} from its own `depends_on`."
+            if itself
+            else "Remove one of these dependencies.",
         )
         # What follows from a graph is not asked of one that is none.
         return [[] for _ in needs]
     return needs
+
+
+def _meant_dependency(name: str, step: Declared) -> str:
+    """What to depend on instead: the step of this list that the named one stands in, or one with a similar name."""
+    # Not all steps are declared yet: only this list is searched.
+    inner = dict(steps_inside(step.scope)).get(name)
+    while inner is not None and inner.scope is not step.scope:
+        inner = inner.scope.owner
+    if inner is not None and inner is not step:
+        return f"Depend on {quoted(inner.step_id)}, which it stands in."
+    known = [other.step_id for other in step.scope.listed if other is not step]
+    return suggestion(name, known, "steps", "Add a step of that name.")
 
 
 # --- compiling ------------------------------------------------------------------------------------
@@ -295,7 +365,8 @@ def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[S
     here = f"{path}/{declared.step_id}" if path else declared.step_id
     context.places[here] = (declared.name.start, declared.name.end)
     _check_keys(declared, context)
-    check_secrets(node, names)
+    if "secrets" in BESIDE.get(declared.action, ()):
+        check_secrets(node, names)
     body, wrote = _body_of(declared, here, names, context)
     when, labels = value_at(node, "when"), value_at(node, "labels")
     name = str(declared.name.value)
@@ -351,29 +422,32 @@ def _timeout(step: Declared, context: WorkflowContext) -> Seconds | None:
 def _check_keys(step: Declared, context: WorkflowContext) -> None:
     """Keys that do not go with what the step does, and steps that do nothing."""
     node, problems = step.node, context.problems
+    if step.action == "unclear" or len({ACTIONS[key] for key in node.entries if key in ACTIONS}) > 1:
+        return  # what it does has to be mended first
+    if step.action == "gate" and "when" not in node.entries:
+        _tell_no_action(step, problems)
+        return
     fitting = BESIDE[step.action]
     for key, entry in node.entries.items():
-        if key in fitting or ACTIONS.get(key) is not None:
-            continue
-        if key == "provider" and step.action == "gate":
-            continue  # told below
-        problems.error(
-            Code.KEY_DOES_NOT_FIT,
-            entry.key,
-            f"{quoted(key)} means nothing for {_told_action(step.action)}.",
-            _where_it_fits(key),
-        )
-    if context.checker.is_damaged(node):
-        return
-    if "provider" in node.entries and step.action == "gate":
+        if key not in fitting:
+            problems.error(
+                Code.KEY_DOES_NOT_FIT,
+                entry.key,
+                f"{quoted(key)} means nothing for {_told_action(step.action)}.",
+                _where_it_fits(key, step.action),
+            )
+
+
+def _tell_no_action(step: Declared, problems: Problems) -> None:
+    if "provider" in step.node.entries:
         problems.at_key(
             Code.NO_ACTION,
-            node,
+            step.node,
             "provider",
             "a provider without a prompt does nothing.",
             "Add `prompt:` or `prompt_file:`.",
         )
-    elif step.action == "gate" and "when" not in node.entries:
+    else:
         problems.error(
             Code.NO_ACTION,
             step.name,
@@ -394,9 +468,11 @@ def _told_action(action: str) -> str:
             return f"a step with '{action}'"
 
 
-def _where_it_fits(key: str) -> str:
-    actions = [action for action, keys in BESIDE.items() if key in keys]
-    return f"It goes with: {', '.join('prompt' if action == 'agent' else action for action in actions)}."
+def _where_it_fits(key: str, action: str) -> str:
+    if action in RECORDS and key in RECORDS[action].fields:
+        return f"Move it into {quoted(action)}."
+    actions = ["prompt" if other == "agent" else other for other, keys in BESIDE.items() if key in keys]
+    return f"Remove it; it goes with: {', '.join(actions)}."
 
 
 # --- bodies ---------------------------------------------------------------------------------------
@@ -404,6 +480,8 @@ def _where_it_fits(key: str) -> str:
 
 def _body_of(declared: Declared, path: str, names: Names, context: WorkflowContext) -> tuple[Body, Written]:
     node, action = declared.node, declared.action
+    if action == "unclear":
+        return Gate(), Written()
     if action in TASKS:
         body = task_body(action, node, names, context.tasks)
         return body, _written_by(declared, body)
@@ -463,21 +541,20 @@ def _items(node: Mapping, names: Names) -> Any:
 
 def _named_list(node: Scalar, names: Names) -> Any:
     """A list is never made of a text: one reference, which has to be a list when the time comes."""
-    kinds: list[Kinds] = []
-    reader = names.reader(node, Place.STORED)
-
-    def on_reference(reference: Reference, start: int, end: int) -> tuple[Reference, Kinds]:
-        found, known = reader(reference, start, end)
-        kinds.append(known)
-        return found, known
-
-    text = template_of(node, names, on_reference)
+    text, kinds = known_text(node, names, Place.STORED)
     reference = lone_reference(text)
-    if text != "" and (reference is None or Kinds.LIST not in kinds[0]):
+    if reference is not None and reference.spread:
+        names.problems.error(
+            Code.INVALID_TEMPLATE,
+            node,
+            "a list cannot be spread here.",
+            "Leave out '[*]': the list itself is meant.",
+        )
+    elif Kinds.LIST not in kinds:
         names.problems.error(
             Code.WRONG_KIND,
             node,
-            f"'items' is {'text' if reference is None else told_kinds(kinds[0])}, not a list.",
+            f"'items' is {told_kinds(kinds & ~Kinds.NULL)}, not a list.",
             "Write a list, or one ${...} that names one, like ${steps.X.lines} of a step with `capture: lines`.",
         )
     return reference
@@ -522,7 +599,7 @@ def _join_of(step: Mapping, context: WorkflowContext, loop: Mapping | None = Non
             node,
             "fail_fast",
             f"'fail_fast' is for `wait_for: all`; '{wait_for}' is decided as soon as it is certain anyway.",
-            "Remove it.",
+            "Remove 'fail_fast'.",
         )
     join = Join(**given(wait_for=wait_for, fail_fast=fail_fast, rest=scalar_at(node, "rest")))
     return join if join != Join() else None
@@ -537,8 +614,9 @@ def _check_is_graph(scope: Scope, problems: Problems) -> None:
             problems.error(
                 Code.FLOW_AND_GRAPH,
                 step.name,
-                f"{quoted(step.step_id)} stands in a list with `depends_on`.",
-                "A list is a flow or a graph: in a graph the dependencies say where it begins.",
+                f"{quoted(step.step_id)} means nothing in a list with `depends_on`.",
+                "Use an ordinary name, and `finally:` for what is done on every way out; the dependencies say where "
+                "the list begins.",
             )
 
 
@@ -546,16 +624,19 @@ def _check_ways(scope: Scope, steps: list[Step], discipline: Discipline, context
     """Warn about steps that nothing leads to, and about outcomes that end a run by surprise."""
     problems = context.problems
     reached = _reached(scope, steps, discipline)
+    # A target that could not be read may have been meant to lead anywhere.
+    tell = len(reached) == len(steps) or _targets_are_known(scope, steps, context.checker)
     for step, declared in zip(steps, scope.listed, strict=True):
         if step.step_id == ERROR and scope.kind == "workflow":
             continue
         if declared.index not in reached:
-            problems.warning(
-                Code.UNREACHABLE_STEP,
-                declared.name,
-                f"nothing leads to the step {quoted(step.step_id)}.",
-                "Go to it from another step's `on`, or remove it.",
-            )
+            if tell:
+                problems.warning(
+                    Code.UNREACHABLE_STEP,
+                    declared.name,
+                    f"nothing leads to the step {quoted(step.step_id)}.",
+                    "Go to it from another step's `on`, or remove it.",
+                )
         elif discipline == "strict" and step.on is None and not context.checker.is_damaged(declared.node):
             problems.warning(
                 Code.NO_HANDLER,
@@ -563,6 +644,24 @@ def _check_ways(scope: Scope, steps: list[Step], discipline: Discipline, context
                 f"the step {quoted(step.step_id)} has no `on`: with `strict_flow: true` the run ends there (code 4).",
                 "Add `on:` with `success:` and `failure:`.",
             )
+
+
+def _targets_are_known(scope: Scope, steps: list[Step], checker: Checker) -> bool:
+    """Whether every `on` of the list, and of the lists inside, says where it leads."""
+    for declared, step in zip(scope.listed, steps, strict=True):
+        on = value_at(declared.node, "on")
+        if checker.is_damaged(declared.node) and (on is None or declared.action == "unclear"):
+            return False
+        if isinstance(on, Mapping) and (checker.is_damaged(on) or len(_targets_of(step)) < len(on.entries)):
+            return False
+        block = getattr(step.body, "block", None)
+        if (
+            declared.body is not None
+            and isinstance(block, Block)
+            and not _targets_are_known(declared.body, list(block.steps), checker)
+        ):
+            return False
+    return True
 
 
 def _reached(scope: Scope, steps: list[Step], discipline: Discipline) -> set[int]:
@@ -603,11 +702,14 @@ def _targets_inside(body: Body) -> list[Target]:
         return []
     found: list[Target] = []
     for step in block.steps:
-        if step.on is not None:
-            handlers = (step.on.success, step.on.failure, step.on.timeout, step.on.skipped)
-            found += [target for target in handlers if target is not None]
-        found += _targets_inside(step.body)
+        found += _targets_of(step) + _targets_inside(step.body)
     return found
+
+
+def _targets_of(step: Step) -> list[Target]:
+    on = step.on
+    handlers = (on.success, on.failure, on.timeout, on.skipped) if on is not None else ()
+    return [target for target in handlers if target is not None]
 
 
 # --- what is written at the same time -------------------------------------------------------------
@@ -617,7 +719,8 @@ def _written_by(step: Declared, body: Body) -> Written:
     output = value_at(step.node, "output_file")
     written = Written()
     if isinstance(output, Scalar) and isinstance(output.value, str) and "${" not in output.value:
-        written.files[output.value] = output
+        # ./report.txt is report.txt.
+        written.files[normpath(output.value)] = output
     if (
         step.action == "agent"
         and getattr(body, "access", "") != "read"
@@ -642,11 +745,21 @@ def _check_written_at_once(scope: Scope, written: list[Written], problems: Probl
                 _tell_same_file(
                     path, scalar, "every item writes it, and items are taken at the same time", problems
                 )
+            # Told once, not again for each loop around.
+            part.files.clear()
+            for editor in part.editors:
+                problems.warning(
+                    Code.SHARED_WORKSPACE,
+                    editor,
+                    "this agent may edit the same files for several items at the same time.",
+                    "Give it `workspace: worktree`, or `access: read`.",
+                )
+            part.editors.clear()
         return
     if scope.kind != "branches" and scope.needs is None:
         return
     seen: dict[str, int] = {}
-    editor: int | None = None
+    last_editor: int | None = None
     for number, part in enumerate(written):
         for path, scalar in part.files.items():
             other = seen.setdefault(path, number)
@@ -656,14 +769,15 @@ def _check_written_at_once(scope: Scope, written: list[Written], problems: Probl
                     path, scalar, f"{quoted(name)} writes it and may run at the same time", problems
                 )
         if part.editors:
-            if editor is not None and _at_once(scope, editor, number):
+            if last_editor is not None and _at_once(scope, last_editor, number):
+                other_editor = quoted(scope.listed[last_editor].step_id)
                 problems.warning(
                     Code.SHARED_WORKSPACE,
                     part.editors[0],
-                    f"this agent may edit the same files at the same time as {quoted(scope.listed[editor].step_id)}.",
+                    f"this agent may edit the same files at the same time as {other_editor}.",
                     "Give each `workspace: worktree`, or `access: read`.",
                 )
-            editor = number
+            last_editor = number
 
 
 def _tell_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> None:
@@ -671,7 +785,7 @@ def _tell_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> 
         Code.SAME_OUTPUT_FILE,
         scalar,
         f"the file {quoted(path)} is written twice: {why}.",
-        "Give each its own name, for example with ${loop.index}.",
+        f"Give each its own name{', like a-${loop.index}.txt' if 'item' in why else ''}.",
     )
 
 

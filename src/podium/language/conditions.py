@@ -1,5 +1,6 @@
 """`when`, and the conditions of loops."""
 
+import re
 from typing import Final
 
 from podium.language.codes import Code
@@ -21,6 +22,7 @@ from podium.model.conditions import (
     StepState,
 )
 
+_VALUE_OF_A_VARIABLE: Final = re.compile(r"\$\{env\.(\w+)\}")
 _STEP_STATES: Final[dict[str, StepState]] = {
     "step_ok": "ok",
     "step_failed": "failed",
@@ -48,11 +50,25 @@ def condition_of(node: Node, names: Names) -> Condition:
         case "file_exists":
             return FileExists(text_of(value, names, Place.STORED))
         case "env_set":
-            return EnvSet(text_of(value, names, Place.STORED))
+            return _env_set(value, names)
         case "expr":
             return Holds(expression_of(value, names))
         case _:
             return _step_is(_STEP_STATES[key], value, names)
+
+
+def _env_set(node: Node, names: Names) -> Condition:
+    assert isinstance(node, Scalar)
+    written = _VALUE_OF_A_VARIABLE.fullmatch(str(node.value))
+    if written is not None:
+        names.problems.error(
+            Code.INVALID_FORMAT,
+            node,
+            f"'env_set' takes the name of a variable, but {quoted(written[0])} is its value.",
+            f"Write `env_set: {written[1]}`.",
+        )
+        return False
+    return EnvSet(text_of(node, names, Place.STORED))
 
 
 def _conditions(node: Node, names: Names) -> tuple[Condition, ...]:
@@ -71,12 +87,22 @@ def step_named(node: Scalar, names: Names) -> str | None:
     name = str(node.value)
     found = find_step(name, names.scope, names.step)
     if found is None:
+        if names.problems.is_enough():
+            return None
         known = [known for scope in names.scope.outwards() for known in scope.steps]
+        if names.workflow.may_declare("steps", name, known):
+            return None
         names.problems.error(
             Code.STEP_NOT_DEFINED, node, f"there is no step {quoted(name)}.", suggestion(name, known, "steps")
         )
         return None
     if isinstance(found, NotVisible):
-        names.problems.error(Code.STEP_NOT_VISIBLE, node, *not_visible(name, found))
+        if names.workflow.may_wait_for(found) or names.problems.is_enough():
+            return None
+        names.problems.error(
+            Code.STEP_NOT_VISIBLE,
+            node,
+            *not_visible(name, found, names, "`expr:` with ${%s.exit_code}"),
+        )
         return None
     return found.step_id

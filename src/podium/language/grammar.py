@@ -22,7 +22,8 @@ from podium.language.shapes import (
     Text,
 )
 
-_SECONDS: Final = Number(above=0)
+_SECONDS: Final = Number(above=0, unit="seconds")
+_DOLLARS: Final = Number(above=0, unit="dollars")
 _COUNT: Final = Number(least=1, integer=True)
 _WORDS: Final = Text()
 _TEMPLATE: Final = Text(template=True)
@@ -55,6 +56,7 @@ _TARGET = Record(
         "error": Field(_TEMPLATE, "The workflow has failed (exit code 1); the text says why."),
     },
     one_key=True,
+    main="goto",
 )
 _ON = Record(
     "on",
@@ -89,9 +91,14 @@ _CONDITION_RECORD = Record(
         "step_ran": Field(Text(told="the name of a step"), "That step has run, whatever came of it."),
         "file_exists": Field(_PATH, "There is such a file among the run's artifacts."),
         "env_set": Field(_TEMPLATE, "That environment variable is set and not empty."),
-        "expr": Field(_TEMPLATE, "An expression such as ${context.branch} == 'main'."),
+        "expr": Field(
+            Text(template=True, told="an expression, like ${context.branch} == 'main'"),
+            "An expression such as ${context.branch} == 'main'.",
+        ),
     },
     one_key=True,
+    several="Put them into a list below `all:` or `any:`.",
+    main="expr",
     mistaken={
         "and": "Write `all:` with a list.",
         "or": "Write `any:` with a list.",
@@ -105,16 +112,18 @@ _RETRY = Record(
     {
         "attempts": Field(_COUNT, "How often the step is tried in all."),
         "backoff": Field(Choice(("linear", "exponential")), "How the wait between tries grows."),
-        "delay": Field(Number(least=0), "Seconds before the second try (default 1)."),
-        "max_delay": Field(Number(least=0), "The longest wait in seconds (default 60)."),
+        "delay": Field(Number(least=0, unit="seconds"), "Seconds before the second try (default 1)."),
+        "max_delay": Field(Number(least=0, unit="seconds"), "The longest wait in seconds (default 60)."),
         "on": Field(
             ListOf(Either((Choice(TRIED_AGAIN_ON), Number(least=0, most=255, integer=True))), least=1),
             "Try again only after these: exit codes, timeout, rate_limit.",
         ),
         "operator": Field(
-            Number(least=0), "Seconds a finally failed step waits for somebody to retry it by hand."
+            Number(least=0, unit="seconds"),
+            "Seconds a finally failed step waits for somebody to retry it by hand.",
         ),
     },
+    main="attempts",
     mistaken={
         "max_attempts": "Write `attempts:`; it counts all tries.",
         "count": "Write `attempts:`; it counts all tries.",
@@ -142,16 +151,18 @@ _JOIN = Record(
         "rest": Field(Choice(("cancel", "wait")), "What becomes of those that still run when it is decided."),
         "on_timeout": Field(Named("target"), "The same as 'timeout' in the step's 'on' block."),
     },
+    main="wait_for",
 )
 _BUDGET = Record(
     "budget",
     "a budget",
     {
-        "usd": Field(_SECONDS, "The most it may cost, in dollars."),
+        "usd": Field(_DOLLARS, "The most it may cost, in dollars."),
         "tokens": Field(_COUNT, "The most tokens it may take."),
-        "soft": Field(_SECONDS, "Dollars at which a warning is raised."),
-        "reserve": Field(Number(least=0), "Dollars set aside before each agent step starts."),
+        "soft": Field(_DOLLARS, "Dollars at which a warning is raised."),
+        "reserve": Field(Number(least=0, unit="dollars"), "Dollars set aside before each agent step starts."),
     },
+    main="usd",
 )
 _EXPECT = Record(
     "expect",
@@ -171,16 +182,20 @@ _SESSION = Record(
             Text(told="the name of an agent step"), "The step whose conversation goes on.", required=True
         )
     },
+    main="resume",
 )
 
 # --- bodies ---------------------------------------------------------------------------------------
 
+_BESIDE_A_LOOP: Final = dict.fromkeys(
+    ("timeout", "retry", "on", "when", "budget", "allow_failure"), "Move it out, beside the loop's own key."
+)
 _FOR_EACH = Record(
     "for_each",
     "'for_each'",
     {
         "items": Field(
-            Either((ListOf(Anything()), Text(template=True, told="a list, or one ${...} that names a list"))),
+            Either((ListOf(Anything()), Text(template=True, told="one ${...} that names a list"))),
             "The items, or one ${...} that names a list.",
             required=True,
         ),
@@ -194,20 +209,25 @@ _FOR_EACH = Record(
         "join": Field(Named("join"), "Whose success counts; better written beside 'for_each'."),
         "steps": Field(_STEPS, "What is done with each item.", required=True),
     },
+    mistaken=_BESIDE_A_LOOP,
 )
 _PASSES: Final = {
     "max_iterations": Field(_COUNT, "The most passes (default 1000)."),
     "max_duration": Field(_SECONDS, "The most seconds (default 3600)."),
-    "check_interval": Field(Number(least=0), "Seconds to wait between passes."),
+    "check_interval": Field(Number(least=0, unit="seconds"), "Seconds to wait between passes."),
     "steps": Field(_STEPS, "One pass.", required=True),
 }
 _WHILE = Record(
-    "while", "'while'", {"condition": Field(_CONDITION, "Asked before each pass.", required=True), **_PASSES}
+    "while",
+    "'while'",
+    {"condition": Field(_CONDITION, "Asked before each pass.", required=True), **_PASSES},
+    mistaken=_BESIDE_A_LOOP,
 )
 _REPEAT_UNTIL = Record(
     "repeat_until",
     "'repeat_until'",
     {"condition": Field(_CONDITION, "Asked after each pass; true ends the loop.", required=True), **_PASSES},
+    mistaken=_BESIDE_A_LOOP,
 )
 _CALL = Record(
     "call",
@@ -218,6 +238,7 @@ _CALL = Record(
         ),
         "inputs": Field(MapOf(Anything()), "Its inputs."),
     },
+    main="workflow",
 )
 _HTTP = Record(
     "http",
@@ -241,6 +262,7 @@ _HTTP = Record(
             "Status codes that are a success (default 200 to 299).",
         ),
     },
+    main="url",
 )
 _FUNCTION: Final = Text(
     pattern=r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", told="a function like package.module:function"
@@ -251,7 +273,8 @@ _PYTHON = Record(
     {
         "function": Field(_FUNCTION, "module:function.", required=True),
         "args": Field(
-            MapOf(Anything(), key=VARIABLE, told="the name of a parameter"), "Its arguments, by name."
+            MapOf(Anything(), key=VARIABLE, told="the name of a parameter, of letters, digits and _"),
+            "Its arguments, by name.",
         ),
     },
 )
@@ -268,7 +291,9 @@ _APPROVAL = Record(
     "approval",
     "'approval'",
     {
-        "message": Field(_TEMPLATE, "What the person is asked.", required=True),
+        "message": Field(
+            Text(template=True, told="what the person is asked"), "What the person is asked.", required=True
+        ),
         "form": Field(
             MapOf(Named("form_field"), key=VARIABLE, told="a name of letters, digits and _"),
             "What the person fills in.",
@@ -287,7 +312,7 @@ _PROVIDER_SETTINGS: Final = {
     "system_prompt": Field(_TEMPLATE, "A system prompt."),
     "system_prompt_file": Field(_PATH, "A file with the system prompt."),
     "max_turns": Field(_COUNT, "The most turns."),
-    "max_cost": Field(_SECONDS, "The most dollars for this step."),
+    "max_cost": Field(_DOLLARS, "The most dollars for this step."),
     "max_tokens": Field(_COUNT, "The most tokens of an answer."),
     "temperature": Field(Number(least=0, most=2), "Sampling temperature."),
     "add_dirs": Field(ListOf(_PATH, least=1), "Further folders the agent may use."),
@@ -306,13 +331,20 @@ _STEP = Record(
     "step",
     "a step",
     {
-        "name": Field(_WORDS, "What the step is called; unique in its list.", required=True),
+        "name": Field(
+            Text(told="what the step is called"),
+            "What the step is called; unique in its list.",
+            required=True,
+        ),
         "id": Field(_WORDS, "A stable id, when the name is for people and may change."),
         "description": Field(Text(may_be_empty=True), "What it is for."),
         "labels": Field(_LABELS, "Labels of your own."),
         "when": Field(_CONDITION, "The step is skipped unless this holds."),
         "on": Field(Named("on"), "Where to go afterwards."),
-        "depends_on": Field(ListOf(_WORDS), "Steps that must have ended before; makes the list a graph."),
+        "depends_on": Field(
+            ListOf(Text(told="the name of a step")),
+            "Steps that must have ended before; makes the list a graph.",
+        ),
         "retry": Field(Named("retry"), "Try again after failures."),
         "timeout": Field(_SECONDS, "Seconds one attempt may take."),
         "allow_failure": Field(Flag(), "A failure counts as a pass for what comes next."),
@@ -324,7 +356,7 @@ _STEP = Record(
         ),
         # actions
         "command": Field(
-            Either((Text(template=True, told="a command"), ListOf(_ARGUMENT, least=1))),
+            Either((Text(template=True, told="a command like `make test`"), ListOf(_ARGUMENT, least=1))),
             "A program and its arguments; there is no shell.",
         ),
         "provider": Field(_WORDS, "Who answers the prompt: claude, codex, gemini, ..."),
@@ -404,6 +436,7 @@ _INPUT = Record(
         "enum": Field(ListOf(Anything(), least=1), "The values there are."),
         "description": Field(Text(may_be_empty=True), "What it is for."),
     },
+    main="default",
 )
 _PROVIDER = Record(
     "provider",
@@ -432,12 +465,17 @@ _CONCURRENCY = Record(
     "concurrency",
     "'concurrency'",
     {
-        "key": Field(_TEMPLATE, "Runs with the same key share the limit.", required=True),
+        "key": Field(
+            Text(template=True, told="text that the runs share"),
+            "Runs with the same key share the limit.",
+            required=True,
+        ),
         "limit": Field(_COUNT, "How many at the same time (default 1)."),
         "on_conflict": Field(
             Choice(("queue", "reject", "cancel")), "What happens to one too many (default queue)."
         ),
     },
+    main="key",
 )
 _WORKFLOW = Record(
     "workflow",
@@ -449,7 +487,9 @@ _WORKFLOW = Record(
             required=True,
         ),
         "name": Field(
-            Text(pattern=r".*[A-Za-z0-9].*", told="text with a letter or a digit in it"),
+            Text(
+                pattern=r".*[A-Za-z0-9].*", told="what the workflow is called, with a letter or a digit in it"
+            ),
             "What the workflow is called.",
             required=True,
         ),

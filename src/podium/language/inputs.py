@@ -1,11 +1,16 @@
 """`inputs`: what a run is given, and whether what is written about it fits together."""
 
+from collections.abc import Mapping as MappingOf
 from typing import Any, Final
 
 from podium.language.codes import Code
 from podium.language.diagnostics import quoted
+from podium.language.kinds import Kinds
+from podium.language.kinds import told as told_kinds
 from podium.language.problems import Problems, suggestion
-from podium.language.tree import Mapping, Node, Scalar, Sequence, told
+from podium.language.references import KIND_OF_INPUT
+from podium.language.shapes import Checker
+from podium.language.tree import Mapping, Node, Sequence, told
 from podium.language.values import literal_of, scalar_at, value_at
 from podium.model.plan import Input
 
@@ -34,41 +39,43 @@ def fits(type_: str, value: Any) -> bool:
     return isinstance(value, _TYPES[type_])
 
 
-def inputs_of(node: Node | None, problems: Problems) -> dict[str, Input]:
+def known_type(name: str, node: Node | None, checker: Checker) -> str | None:
+    """The type of an input; None if one is written that could not be read."""
+    entry = node.entries[name].value if isinstance(node, Mapping) else None
+    if not isinstance(entry, Mapping) or checker.has_lost(entry, "type"):
+        return None
+    return str(scalar_at(entry, "type", "string"))
+
+
+def inputs_of(node: Node | None, checker: Checker, problems: Problems) -> dict[str, Input]:
     if not isinstance(node, Mapping):
         return {}
     return {
-        name: _input_of(name, entry.value, problems)
+        name: _input_of(name, entry.value, known_type(name, node, checker), problems)
         for name, entry in node.entries.items()
         if isinstance(entry.value, Mapping)
     }
 
 
-def _input_of(name: str, node: Mapping, problems: Problems) -> Input:
-    type_ = scalar_at(node, "type", "string")
+def _input_of(name: str, node: Mapping, type_: str | None, problems: Problems) -> Input:
     default, enum = value_at(node, "default"), value_at(node, "enum")
-    if default is not None:
-        _check_type(f"the default of {quoted(name)}", default, type_, problems)
-        if scalar_at(node, "required"):
-            problems.at_key(
-                Code.CONFLICTING_KEYS,
-                node,
-                "required",
-                f"the input {quoted(name)} has a default, so it is never missing.",
-                "Remove `required`, or the default.",
-            )
-    for item in enum.items if isinstance(enum, Sequence) else ():
-        _check_type(f"a value of {quoted(name)}", item, type_, problems)
-    values = tuple(literal_of(enum)) if enum is not None else ()
-    if default is not None and values and literal_of(default) not in values:
-        problems.error(
-            Code.UNKNOWN_VALUE,
-            default,
-            f"the default of {quoted(name)} is {told(default)}, which is not in its `enum`.",
-            f"Known: {', '.join(map(str, values))}.",
+    if default is not None and scalar_at(node, "required"):
+        problems.at_key(
+            Code.CONFLICTING_KEYS,
+            node,
+            "required",
+            f"the input {quoted(name)} has a default, so it is never missing.",
+            "Remove `required`, or the default.",
         )
+    for item in enum.items if isinstance(enum, Sequence) else ():
+        _check_type(f"a value of {quoted(name)}", item, type_, problems, ", or change `type`")
+    values = tuple(literal_of(enum)) if enum is not None else ()
+    if default is not None:
+        what = f"the default of {quoted(name)}"
+        if _check_type(what, default, type_, problems, ", or change `type`"):
+            _check_enum(what, default, values, problems)
     return Input(
-        type_,
+        scalar_at(node, "type", "string"),
         bool(scalar_at(node, "required", False)),
         literal_of(default) if default is not None else None,
         values,
@@ -76,34 +83,67 @@ def _input_of(name: str, node: Mapping, problems: Problems) -> Input:
     )
 
 
-def _check_type(what: str, node: Node, type_: str, problems: Problems) -> None:
-    if not fits(type_, literal_of(node)):
+def _check_type(what: str, node: Node, type_: str | None, problems: Problems, otherwise: str = "") -> bool:
+    if type_ is None or fits(type_, literal_of(node)):
+        return True
+    problems.error(
+        Code.WRONG_TYPE,
+        node,
+        f"{what} is {told(node)}, but its type is {type_}.",
+        f"Write {_TOLD[type_]}{otherwise}.",
+    )
+    return False
+
+
+def _check_enum(what: str, node: Node, values: tuple[Any, ...], problems: Problems) -> None:
+    if values and literal_of(node) not in values:
         problems.error(
-            Code.WRONG_TYPE,
+            Code.UNKNOWN_VALUE,
             node,
-            f"{what} is {told(node)}, but its type is {type_}.",
-            f"Write {_TOLD[type_]}, or change `type`.",
+            f"{what} is {told(node)}, which is not in its `enum`.",
+            f"Write one of: {', '.join(map(str, values))}.",
+        )
+
+
+def _check_kinds(what: str, node: Node, kinds: Kinds, type_: str, problems: Problems) -> None:
+    if not kinds & KIND_OF_INPUT[type_]:
+        problems.error(
+            Code.WRONG_KIND,
+            node,
+            f"{what} is {told_kinds(kinds & ~Kinds.NULL or kinds)}, but its type is {type_}.",
+            f"Write {_TOLD[type_]}, or a ${{...}} that names such a value.",
         )
 
 
 def check_given_inputs(
-    given: Mapping | None, at: Node, inputs: dict[str, Input], name: str, problems: Problems
+    given: Mapping | None,
+    at: Node,
+    inputs: dict[str, Input],
+    name: str,
+    kinds: MappingOf[str, Kinds],
+    problems: Problems,
 ) -> None:
-    """What a `call` gives to another workflow: known, of the right type, and all that is required."""
+    """What a `call` gives to another workflow: known, of the right type, and all that is required.
+
+    `kinds`: of the inputs that are not written out, what is known about their values.
+    """
     entries = given.entries if given is not None else {}
+    meant: set[str] = set()
     for key, entry in entries.items():
         known = inputs.get(key)
+        what = f"the input {quoted(key)}"
         if known is None:
-            problems.error(
-                Code.UNKNOWN_NAME,
-                entry.key,
-                f"{quoted(name)} has no input {quoted(key)}.",
-                suggestion(key, list(inputs), "inputs"),
-            )
-        elif not (isinstance(entry.value, Scalar) and "${" in entry.value.text):
-            _check_type(f"the input {quoted(key)}", entry.value, known.type, problems)
+            if problems.is_enough():
+                continue
+            hint = suggestion(key, inputs, "inputs")
+            meant.update(name for name in inputs if f"Did you mean {quoted(name)}?" in hint)
+            problems.error(Code.UNKNOWN_NAME, entry.key, f"{quoted(name)} has no input {quoted(key)}.", hint)
+        elif key in kinds:
+            _check_kinds(what, entry.value, kinds[key], known.type, problems)
+        elif _check_type(what, entry.value, known.type, problems):
+            _check_enum(what, entry.value, known.enum, problems)
     for key, wanted in inputs.items():
-        if wanted.required and key not in entries:
+        if wanted.required and key not in entries and key not in meant:
             problems.error(
                 Code.MISSING_KEY,
                 at,

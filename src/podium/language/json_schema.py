@@ -72,7 +72,7 @@ def _shape(shape: Shape) -> dict[str, Any]:
             least = {"minItems": shape.least} if shape.least else {}
             return {"type": "array", "items": _shape(shape.item), **least}
         case MapOf():
-            names = {"propertyNames": {"pattern": f"^({shape.key})$"}} if shape.key is not None else {}
+            names = {"propertyNames": {"pattern": _whole(shape.key)}} if shape.key is not None else {}
             return {"type": "object", "additionalProperties": _shape(shape.value), **names}
         case Either():
             return {"anyOf": [_shape(one) for one in shape.shapes]}
@@ -85,15 +85,22 @@ def _shape(shape: Shape) -> dict[str, Any]:
 def _text(shape: Text) -> dict[str, Any]:
     text: dict[str, Any] = {"type": "string"}
     if shape.pattern is not None:
-        text["pattern"] = f"^({shape.pattern})$"
+        text["pattern"] = _whole(shape.pattern)
     if not shape.may_be_empty:
         text["minLength"] = 1
-    return {"anyOf": [text, {"type": ["number", "boolean"]}]} if shape.also_numbers else text
+    if not shape.also_numbers:
+        return text
+    # What is written is taken as text; no pattern has a place for a sign.
+    number = {"type": "number"} if shape.pattern is None else {"type": "number", "minimum": 0}
+    return {"anyOf": [text, number, {"type": "boolean"}]}
+
+
+def _whole(pattern: str) -> str:
+    """The pattern for all of a text. In some languages `$` also matches before a line feed at the end."""
+    return f"^(?:{pattern})$(?!\\n)"
 
 
 def _number(shape: Number) -> dict[str, Any]:
-    bounds = {"minimum": shape.least, "maximum": shape.most, "exclusiveMinimum": shape.above}
-    return {
-        "type": "integer" if shape.integer else "number",
-        **{name: bound for name, bound in bounds.items() if bound is not None},
-    }
+    least, most = shape.limits
+    above = {"exclusiveMinimum": shape.above} if shape.above is not None else {"minimum": least}
+    return {"type": "integer" if shape.integer else "number", **above, "maximum": most}

@@ -1,5 +1,7 @@
 """Telling what is wrong with a place in a workflow file."""
 
+from collections.abc import Iterable
+
 from podium.language.codes import Code
 from podium.language.diagnostics import Report, Severity, did_you_mean, quoted
 from podium.language.scalars import span_in_file
@@ -11,6 +13,13 @@ class Problems:
 
     def __init__(self, report: Report) -> None:
         self.report = report
+
+    def is_enough(self) -> bool:
+        """Whether no further problem will be listed. Then this one is only counted: nobody has to think about it."""
+        if self.report.is_full:
+            self.report.count_only()
+            return True
+        return False
 
     def error(self, code: Code, node: Node, message: str, hint: str) -> None:
         self.report.error(code, *mark(node), message, hint)
@@ -36,13 +45,16 @@ class Problems:
         tell(code, *span_in_file(self.report.source, scalar, start, end), message, hint)
 
 
-def suggestion(word: str, known: list[str], what: str) -> str:
-    """The nearest known word, and all of them when they are few."""
-    if not known:
-        return f"There are no {what} here."
-    shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-    near = did_you_mean(word, known)
-    return f"{near} {what.capitalize()}: {shown}.".strip()
+def suggestion(word: str, known: Iterable[str], what: str, otherwise: str = "") -> str:
+    """The nearest known word, and all of them when they are few; `otherwise`: what to do when it is none of them."""
+    words = list(dict.fromkeys(known))
+    if not words:
+        return otherwise or f"Remove it; there are no {what} here."
+    shown = ", ".join(words[:12]) + (" and others" if len(words) > 12 else "")
+    near = did_you_mean(word, words)
+    if near:
+        return f"{near} {what.capitalize()}: {shown}."
+    return f"{otherwise.removesuffix('.')}, or use one of: {shown}." if otherwise else f"Use one of: {shown}."
 
 
 __all__ = ["Problems", "quoted", "suggestion"]

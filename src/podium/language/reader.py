@@ -10,10 +10,17 @@ Everything is bounded before it is built: size, depth, numbers, and the count of
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias, TypeGuard
 
 import yaml
-from yaml import CSafeLoader
+from yaml import (
+    CSafeLoader,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+)
 
 from podium.language.codes import Code
 from podium.language.diagnostics import Report, quoted
@@ -71,13 +78,19 @@ def read_yaml(content: bytes, name: str, *, max_depth: int = MAX_DEPTH) -> Docum
 
 # What the C parser takes; checked beforehand, because its own complaint has no usable position. It also takes U+0085,
 # U+2028, U+2029 and a lone carriage return for line breaks, as no editor does: a comment could hide a key behind one.
-_NOT_ALLOWED = re.compile(
+_NOT_ALLOWED = (
     "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 
 
+# What nearly all files are made of alone.
+_ORDINARY = bytes([*b"\t\n", *range(0x20, 0x7F)])
+
+
 def _characters_are_allowed(source: Source, report: Report) -> bool:
-    found = _NOT_ALLOWED.search(source.text)
+    if not source.text.encode().translate(None, _ORDINARY):
+        return True
+    found = re.search(_NOT_ALLOWED, source.text)
     if found is None:
         return True
     if found[0] == "\0":
@@ -93,12 +106,8 @@ def _characters_are_allowed(source: Source, report: Report) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class _OpenMapping:
-    node: Mapping
-    key: Scalar | None = None
-    # Set while the value of a refused key is read: it is composed, checked, and dropped.
-    key_refused: bool = False
+# What has begun: whether it is a mapping (else a list), where, and its items; of a mapping keys and values by turns.
+_Open: TypeAlias = tuple[bool, int, list[Node]]
 
 
 class _Composer:
@@ -108,111 +117,130 @@ class _Composer:
         self._source = source
         self._report = report
         self._max_depth = max_depth
-        self._open: list[_OpenMapping | Sequence] = []
-        self._root: Node | None = None
+        self._open: list[_Open] = [(False, 0, [])]
         # False once something was refused whose meaning is unknown, so that no later check builds on it.
         self._reliable = True
 
     def compose(self) -> Node | None:
+        _, _, roots = self._open[0]
+        if not self._take_all():
+            # What can be said about the mappings that never ended is said.
+            while len(self._open) > 1:
+                self._close(len(self._source.text))
+            return None
+        if not roots and self._reliable:
+            self._report.error(Code.EMPTY_FILE, 0, 0, "the file has no content.", "Write a document into it.")
+        return roots[0] if roots and self._reliable else None
+
+    def _take_all(self) -> bool:
+        """Take the events of the first document; False when reading on makes no sense."""
         documents = 0
+        opened, most = self._open, self._max_depth
+        # Of the innermost list or mapping that is open.
+        items = opened[0][2]
         try:
-            for event in yaml.parse(self._source.text, Loader=CSafeLoader):
+            # None comes after the last one.
+            event: Any
+            for event in iter(CSafeLoader(self._source.text).get_event, None):
+                # Nearly all events are of the first three kinds, and there is nothing to complain about.
                 kind = type(event)
-                if kind is yaml.ScalarEvent and event.anchor is None and event.tag is None:
-                    # Two thirds of all events, and nothing to complain about.
-                    self._place(self._scalar(event, event.start_mark.index, event.end_mark.index))
+                if kind is ScalarEvent and event.anchor is None and event.tag is None:
+                    text: str = event.value
+                    start, end = event.start_mark.index, event.end_mark.index
+                    if event.style or text[:1] not in _MEANS_MORE:
+                        items.append(Scalar(start, end, text, text))
+                    else:
+                        items.append(self._plain(text, start, end))
+                elif kind in _ENDS:
+                    self._close(event.end_mark.index)
+                    items = opened[-1][2]
+                elif kind in _BEGINS and event.anchor is None and event.tag is None and len(opened) <= most:
+                    items = []
+                    opened.append((kind is MappingStartEvent, event.start_mark.index, items))
                 elif kind is yaml.DocumentStartEvent:
                     documents += 1
                     if documents > 1:
                         self._refuse_second_document(event)
                         break
-                elif not self._take(event):
-                    return None
+                elif isinstance(event, yaml.NodeEvent):
+                    if not self._take(event):
+                        return False
+                    items = opened[-1][2]
         except yaml.MarkedYAMLError as error:
             self._report_syntax(error)
-            return None
-        if self._root is None and self._reliable:
-            self._report.error(Code.EMPTY_FILE, 0, 0, "the file has no content.", "Write a document into it.")
-        return self._root if self._reliable else None
-
-    def _take(self, event: yaml.Event) -> bool:
-        """Take one event into the tree; False when reading on makes no sense."""
-        start, end = _span(event)
-        if isinstance(event, yaml.NodeEvent):
-            self._refuse_anchor_and_tag(event, start)
-        match event:
-            case yaml.ScalarEvent():
-                self._place(self._scalar(event, start, end))
-            case yaml.CollectionStartEvent():
-                if len(self._open) >= self._max_depth:
-                    self._refuse_depth(start)
-                    return False
-                is_mapping = isinstance(event, yaml.MappingStartEvent)
-                self._open.append(
-                    _OpenMapping(Mapping(start, end, {})) if is_mapping else Sequence(start, end, [])
-                )
-            case yaml.CollectionEndEvent():
-                closed = self._open.pop()
-                node = closed.node if isinstance(closed, _OpenMapping) else closed
-                node.end = end
-                self._place(node)
-            case yaml.AliasEvent():
-                self._refuse_alias(event, start, end)
-                self._place(Scalar(start, end, f"*{event.anchor}", None))
+            return False
         return True
 
-    def _place(self, node: Node) -> None:
-        """Put a finished node where it belongs: the root, an item, a key, or the value of a key."""
-        if not self._open:
-            self._root = node
-            return
-        parent = self._open[-1]
-        if isinstance(parent, Sequence):
-            parent.items.append(node)
-        elif parent.key is None:
-            self._take_key(parent, node)
+    def _take(self, event: yaml.NodeEvent) -> bool:
+        """Take what is refused in one way or another; False when reading on makes no sense."""
+        start, end = _span(event)
+        self._refuse_anchor_and_tag(event, start)
+        _, _, items = self._open[-1]
+        if isinstance(event, yaml.CollectionStartEvent):
+            if len(self._open) > self._max_depth:
+                self._refuse_depth(start)
+                return False
+            self._open.append((type(event) is MappingStartEvent, start, []))
+        elif isinstance(event, yaml.AliasEvent):
+            self._refuse_alias(event, start, end)
+            items.append(Scalar(start, end, f"*{event.anchor}", None))
         else:
-            if not parent.key_refused:
-                parent.node.entries[parent.key.text] = Entry(parent.key, node)
-            parent.key = None
+            assert isinstance(event, ScalarEvent)
+            text = event.value
+            items.append(Scalar(start, end, text, text) if event.style else self._plain(text, start, end))
+        return True
 
-    def _take_key(self, parent: _OpenMapping, node: Node) -> None:
-        if not isinstance(node, Scalar):
+    def _close(self, end: int) -> None:
+        """End the innermost list or mapping, and put it into the one around it."""
+        is_mapping, start, items = self._open.pop()
+        node = Mapping(start, end, self._entries(items)) if is_mapping else Sequence(start, end, items)
+        self._open[-1][2].append(node)
+
+    def _entries(self, items: list[Node]) -> dict[str, Entry]:
+        entries: dict[str, Entry] = {}
+        # The last key has no value if the text broke off there.
+        for key, value in zip(items[::2], items[1::2], strict=False):
+            if type(key) is Scalar and (text := key.text) not in entries and text != "<<":
+                entries[text] = Entry(key, value)
+            elif self._may_be_key(key, entries):
+                entries[key.text] = Entry(key, value)
+        return entries
+
+    def _may_be_key(self, key: Node, entries: dict[str, Entry]) -> TypeGuard[Scalar]:
+        if not isinstance(key, Scalar):
             self._reliable = False
             self._report.error(
                 Code.KEY_NOT_TEXT,
-                node.start,
-                node.start + 1,
+                key.start,
+                key.start + 1,
                 "a key must be text, not a list or a mapping.",
                 "Write the key as plain text before the colon.",
             )
-            parent.key, parent.key_refused = Scalar(node.start, node.end, "", None), True
-            return
-        parent.key, parent.key_refused = node, False
-        if node.text == "<<" and self._source.text[node.start : node.end] == "<<":
-            self._reliable, parent.key_refused = False, True
+            return False
+        if key.text == "<<" and self._source.text[key.start : key.end] == "<<":
+            self._reliable = False
             self._report.error(
                 Code.MERGE_KEY,
-                node.start,
-                node.end,
+                key.start,
+                key.end,
                 "the merge key '<<' is not allowed.",
                 "Write the keys out where they are meant.",
             )
-        elif node.text in parent.node.entries:
-            parent.key_refused = True
-            first = self._source.position(parent.node.entries[node.text].key.start)
+            return False
+        if key.text in entries:
+            first = self._source.position(entries[key.text].key.start)
             self._report.error(
                 Code.DUPLICATE_KEY,
-                node.start,
-                node.end,
-                f"the key {quoted(node.text)} stands twice in the same mapping.",
+                key.start,
+                key.end,
+                f"the key {quoted(key.text)} stands twice in the same mapping.",
                 f"The first one is in line {first.line}; keep one of them.",
             )
+            return False
+        return True
 
-    def _scalar(self, event: yaml.ScalarEvent, start: int, end: int) -> Scalar:
-        text: str = event.value
-        if event.style:  # quoted or a block: always text
-            return Scalar(start, end, text, text)
+    def _plain(self, text: str, start: int, end: int) -> Scalar:
+        """A scalar without quotes: what it means depends on how it looks."""
         resolved = _resolve(text)
         if resolved is _OUT_OF_RANGE:
             self._reliable = False
@@ -301,6 +329,8 @@ class _Composer:
         )
 
 
+_BEGINS: Final = frozenset({MappingStartEvent, SequenceStartEvent})
+_ENDS: Final = frozenset({MappingEndEvent, SequenceEndEvent})
 _TAG: Final = re.compile(r"!(<[^>]*>|[^\s,\[\]{}]*)")
 
 
@@ -332,6 +362,8 @@ _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _NUMBER_BEGINS = frozenset("+-.0123456789")
+# How a plain scalar begins that may be something else than text.
+_MEANS_MORE = _NUMBER_BEGINS | {word[:1] for word in _WORDS}
 
 
 def _resolve(text: str) -> None | bool | int | float | str | _Refused:

@@ -6,15 +6,14 @@ Unknown names are problems while the file is read, with the nearest known one; a
 null when the time comes. Secrets (`${env.NAME}` of a declared secret) may not go where values are stored.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum, auto
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from podium.language.codes import Code
-from podium.language.diagnostics import Severity, quoted
+from podium.language.diagnostics import Severity, did_you_mean, quoted
 from podium.language.kinds import Kinds
 from podium.language.problems import Problems, suggestion
 from podium.language.scopes import Declared, NotVisible, Scope, find_step
@@ -31,8 +30,22 @@ class Place(Enum):
 
     PRIVATE = auto()  # only the child sees it: env, headers
     ARGUMENT = auto()  # everybody on the machine sees it: argv
+    ADDRESS = auto()  # whoever keeps records of requests sees it
     PROMPT = auto()  # another company sees it
     STORED = auto()  # it is kept: conditions, items, context, outputs, names of files
+
+
+# Where a secret is seen by others, and by whom.
+_SEEN: Final = {
+    Place.ARGUMENT: "every process of the machine can see it",
+    Place.ADDRESS: "servers and proxies write addresses down",
+    Place.PROMPT: "it is sent with the prompt",
+}
+_INSTEAD: Final = {
+    Place.ARGUMENT: "Let the program read it from its environment instead.",
+    Place.ADDRESS: "Send it in `headers` instead.",
+    Place.PROMPT: "Let the agent's tools read it from their environment instead.",
+}
 
 
 _TEXT_OR_NULL: Final = Kinds.TEXT | Kinds.NULL
@@ -71,6 +84,8 @@ _LOOP: Final = {
     "exit_reason": _TEXT_OR_NULL,
 }
 FIELDS_OF_A_STEP: Final[Mapping[str, Mapping[str, Kinds]]] = {
+    # What the step does could not be read.
+    "unclear": {},
     "command": _TASK,
     "agent": {**_TASK, "usage": _MAP_OR_NULL, "session": _TEXT_OR_NULL},
     "http": {**_TASK, "status_code": _NUMBER_OR_NULL},
@@ -85,6 +100,18 @@ FIELDS_OF_A_STEP: Final[Mapping[str, Mapping[str, Kinds]]] = {
     "while": _LOOP,
     "repeat_until": _LOOP,
 }
+# What fields are called elsewhere.
+_MEANT: Final = {
+    "stdout": "output",
+    "result": "output",
+    "text": "output",
+    "stderr": "stderr_tail",
+    "code": "exit_code",
+    "returncode": "exit_code",
+    "ok": "exit_code",
+}
+# What never stands in a name, and shows that an expression was meant.
+_OPERATORS: Final = ("(", ")", " + ", " - ", " * ", " == ", " != ", " < ", " > ", " and ", " or ")
 _SUMMARY: Final = (
     "count",
     "total",
@@ -113,8 +140,8 @@ _RUN: Final = {
 }
 # How a run ends is known only where it has ended.
 _ENDED: Final = {"status": Kinds.TEXT, "error": _TEXT_OR_NULL, "exit_code": Kinds.NUMBER}
-_NAMESPACES: Final = ("context", "steps", "inputs", "env", "loop", "run")
-_KIND_OF_INPUT: Final = {
+NAMESPACES: Final = ("context", "steps", "inputs", "env", "loop", "run")
+KIND_OF_INPUT: Final = {
     "string": Kinds.TEXT,
     "int": Kinds.NUMBER,
     "number": Kinds.NUMBER,
@@ -124,21 +151,34 @@ _KIND_OF_INPUT: Final = {
 }
 
 
-@dataclass(slots=True)
-class WorkflowNames:
+class WorkflowNames(msgspec.Struct):
     """What a whole workflow declares."""
 
-    context: dict[str, Any] = field(default_factory=dict)
+    context: dict[str, Any] = msgspec.field(default_factory=dict)
     # Keys that a `set` step somewhere creates.
-    set_keys: set[str] = field(default_factory=set)
-    # Name and type.
-    inputs: dict[str, str] = field(default_factory=dict)
-    secrets: set[str] = field(default_factory=set)
-    env_allow: set[str] = field(default_factory=set)
+    set_keys: set[str] = msgspec.field(default_factory=set)
+    # Name and type; None if the type could not be read.
+    inputs: dict[str, str | None] = msgspec.field(default_factory=dict)
+    secrets: set[str] = msgspec.field(default_factory=set)
+    env_allow: set[str] = msgspec.field(default_factory=set)
+    # Of these (`context`, `inputs`, `steps`, ...) not all declarations could be read: a name may be among them.
+    unclear: set[str] = msgspec.field(default_factory=set)
+    # Whether something was written for a key of a mapping that could not be used.
+    has_lost: Callable[[MappingNode, str], bool] = lambda _node, _key: False
+
+    def may_declare(self, what: str, name: str, known: Iterable[str]) -> bool:
+        """Whether an unknown name may well be one of those that could not be read, and not a slip of the pen."""
+        return what in self.unclear and not did_you_mean(name, known)
+
+    def may_wait_for(self, found: NotVisible) -> bool:
+        """Whether a step may have ended after all: not all that is waited for could be read."""
+        return found.reason == "same time" and "depends_on" in self.unclear
+
+    def context_keys(self) -> list[str]:
+        return [*self.context, *sorted(self.set_keys)]
 
 
-@dataclass(slots=True)
-class Names:
+class Names(msgspec.Struct):
     """What can be named at one step."""
 
     problems: Problems
@@ -182,13 +222,12 @@ class _Resolving:
 
     def _kinds(self) -> Kinds:
         first = self._path[0]
-        loop = next(
-            (scope for scope in self._names.scope.outwards() if scope.variable == first and scope.variable),
-            None,
-        )
-        # The variable of a loop stands before everything else: that is what shadowing means.
-        if loop is not None:
-            return Kinds.ANY
+        scope: Scope | None = self._names.scope
+        while scope is not None:
+            # The variable of a loop stands before everything else: that is what shadowing means.
+            if scope.variable == first:
+                return Kinds.ANY
+            scope = scope.outer
         match first:
             case "context":
                 return self._context()
@@ -209,12 +248,13 @@ class _Resolving:
 
     def _context(self) -> Kinds:
         workflow = self._names.workflow
-        key = self._part(1, "a key", [*workflow.context, *sorted(workflow.set_keys)])
+        key = self._part(1, "a key", workflow.context_keys)
         if key is None or key in workflow.set_keys:
             return Kinds.ANY
         if key not in workflow.context:
-            known = [*workflow.context, *sorted(workflow.set_keys)]
-            return self._unknown(f"the context has no key {quoted(key)}.", suggestion(key, known, "keys"))
+            return self._undeclared(
+                "context", f"the context has no key {quoted(key)}.", key, workflow.context_keys(), "keys"
+            )
         value = workflow.context[key]
         for place, part in enumerate(self._path[2:], start=2):
             if isinstance(value, dict) and isinstance(part, str):
@@ -235,74 +275,91 @@ class _Resolving:
 
     def _input(self) -> Kinds:
         known = self._names.workflow.inputs
-        name = self._part(1, "an input", list(known))
+        name = self._part(1, "an input", lambda: list(known))
         if name is None:
             return Kinds.ANY
         if name not in known:
-            return self._unknown(
-                f"there is no input {quoted(name)}.", suggestion(name, list(known), "inputs")
-            )
-        return Kinds.ANY if len(self._path) > 2 else _KIND_OF_INPUT[known[name]] | Kinds.NULL
+            return self._undeclared("inputs", f"there is no input {quoted(name)}.", name, known, "inputs")
+        type_ = known[name]
+        return Kinds.ANY if len(self._path) > 2 or type_ is None else KIND_OF_INPUT[type_] | Kinds.NULL
 
     def _env(self) -> Kinds:
         names = self._names
         name = self._part(
-            1, "a variable", sorted({*names.secrets, *names.env_allow, *names.workflow.env_allow})
+            1, "a variable", lambda: sorted({*names.secrets, *names.env_allow, *names.workflow.env_allow})
         )
         if name is None:
             return Kinds.ANY
-        if name in names.workflow.secrets:
-            if name not in names.secrets:
-                self._error(
-                    Code.SECRET_NOT_DECLARED,
-                    f"the secret {quoted(name)} is not among the secrets of this step.",
-                    f"Add `secrets: [{name}]` to the step.",
-                )
-            else:
-                self._check_secret(name)
+        if name in names.workflow.secrets or name in names.secrets:
+            self._check_secret(name)
         elif name not in names.env_allow and name not in names.workflow.env_allow:
-            self._error(
-                Code.ENV_NOT_ALLOWED,
-                f"the variable {quoted(name)} may not be read.",
-                f"Add it to `env_allow`, or to `secrets` if it is one: `env_allow: [{name}]`.",
-            )
+            self._tell_not_allowed(name)
         return _TEXT_OR_NULL
 
+    def _tell_not_allowed(self, name: str) -> None:
+        names = self._names
+        if not {"secrets", "env_allow"}.isdisjoint(names.workflow.unclear) or names.problems.is_enough():
+            return
+        near = did_you_mean(name, [*names.secrets, *names.env_allow, *names.workflow.env_allow])
+        self._error(
+            Code.ENV_NOT_ALLOWED,
+            f"the variable {quoted(name)} may not be read.",
+            f"{near} {'Otherwise add' if near else 'Add'} `env_allow: [{name}]`, or list it in `secrets` if it is "
+            "one.".strip(),
+        )
+
     def _check_secret(self, name: str) -> None:
+        names = self._names
         if self._place is Place.STORED:
             self._error(
                 Code.SECRET_STORED,
                 f"the secret {quoted(name)} may not stand here: this value is stored.",
-                "Let the step read it from its environment instead.",
+                "Let the step that needs it read it from its environment instead.",
+            )
+        elif name not in names.secrets:
+            if names.step is not None and self._may_be_listed(name, names.step):
+                return
+            of_a_step = names.step is not None
+            self._error(
+                Code.SECRET_NOT_DECLARED,
+                f"the secret {quoted(name)} is not among the secrets of this step."
+                if of_a_step
+                else f"the secret {quoted(name)} may only be used in steps that list it.",
+                f"Add `secrets: [{name}]` to the step."
+                if of_a_step
+                else f"Move it into the `env` of a step with `secrets: [{name}]`.",
             )
         elif self._place is not Place.PRIVATE:
-            seen = (
-                "every process of the machine can see it"
-                if self._place is Place.ARGUMENT
-                else "it is sent with the prompt"
-            )
-            self._names.problems.inside(
+            names.problems.inside(
                 Code.SECRET_VISIBLE,
                 self._scalar,
                 *self._span,
-                f"the secret {quoted(name)} stands here in the open: {seen}.",
-                "Let the program read it from its environment instead.",
+                f"the secret {quoted(name)} stands here in the open: {_SEEN[self._place]}.",
+                _INSTEAD[self._place],
                 Severity.WARNING,
             )
+
+    def _may_be_listed(self, name: str, step: Declared) -> bool:
+        """Whether the step lists the secret in a way that was complained about already."""
+        workflow = self._names.workflow
+        unknown = [other for other in self._names.secrets if other not in workflow.secrets]
+        return workflow.has_lost(step.node, "secrets") or bool(did_you_mean(name, unknown))
 
     def _loop(self) -> Kinds:
         scope: Scope | None = self._names.scope.innermost_loop()
         if scope is None:
-            return self._outside_loop("'loop' is only known inside a loop.")
+            return self._outside_loop("'loop' is only known inside a loop.", "Use it in a step of a loop.")
         place = 1
         while place < len(self._path) and self._path[place] == "parent":
             scope = scope.outer.innermost_loop() if scope.outer is not None else None
             if scope is None:
-                return self._outside_loop("'loop.parent' is only known inside a loop in a loop.")
+                return self._outside_loop(
+                    "'loop.parent' is only known inside a loop in a loop.", "Write ${loop...} for this loop."
+                )
             place += 1
         fields = _LOOP_FIELDS["items" if scope.kind == "items" else "pass"]
         known = [*fields, "parent"]
-        name = self._part(place, "a field", known)
+        name = self._part(place, "a field", lambda: known)
         if name is None:
             return Kinds.ANY
         if name not in fields:
@@ -316,26 +373,35 @@ class _Resolving:
         scope = self._names.scope
         ended = any(around.kind == "finally" for around in scope.outwards())
         fields = {**_RUN, **_ENDED} if ended else _RUN
-        name = self._part(1, "a field", list(fields))
+        name = self._part(1, "a field", lambda: list(fields))
         if name is None:
             return Kinds.ANY
         if name in fields:
             return fields[name]
         if name in _ENDED:
             return self._unknown(
-                f"'run.{name}' is not known before the run has ended.", "It can be used in `finally`."
+                f"'run.{name}' is not known before the run has ended.", "Use it in a step of `finally`."
             )
         return self._unknown(f"'run' has no field {quoted(name)}.", suggestion(name, list(fields), "fields"))
 
     def _unknown_namespace(self, first: str) -> Kinds:
-        known = list(_NAMESPACES)
+        if self._names.problems.is_enough():
+            return Kinds.ANY
+        known = list(NAMESPACES)
         known += [scope.variable for scope in self._names.scope.outwards() if scope.variable]
+        if self._names.workflow.may_declare("variables", first, known):
+            return Kinds.ANY
         owner = _loop_with_variable(self._names.scope, first)
         if owner is not None:
             return self._outside_loop(
-                f"{quoted(first)} is the variable of the loop {quoted(owner.step_id)} and not known outside of it."
+                f"{quoted(first)} is the variable of the loop {quoted(owner.step_id)} and not known outside of it.",
+                f"Use it in the steps of {quoted(owner.step_id)}; afterwards "
+                f"${{steps.{owner.step_id}.iterations[0].item}} is the first item.",
             )
-        if find_step(first, self._names.scope, self._names.step) is not None:
+        called = next((scope.variable for scope in self._names.scope.outwards() if scope.variable), None)
+        if first == "item" and called is not None:
+            hint = f"Write ${{{called}}}: that is what the item is called here."
+        elif find_step(first, self._names.scope, self._names.step) is not None:
             hint = f"Write ${{steps.{'.'.join(map(str, self._path))}}} for the step."
         elif first in self._names.workflow.context:
             hint = f"Write ${{context.{'.'.join(map(str, self._path))}}}."
@@ -349,33 +415,52 @@ class _Resolving:
 
     def _step(self) -> Kinds:
         names = self._names
-        known = [name for scope in names.scope.outwards() for name in scope.steps]
-        name = self._part(1, "a step", known)
+        name = self._part(1, "a step", self._known_steps)
         if name is None:
             return Kinds.ANY
         found = find_step(name, names.scope, names.step)
         if found is None:
-            self._error(
-                Code.STEP_NOT_DEFINED, f"there is no step {quoted(name)}.", suggestion(name, known, "steps")
-            )
+            if names.problems.is_enough():
+                return Kinds.ANY
+            known = self._known_steps()
+            if not names.workflow.may_declare("steps", name, known):
+                self._error(
+                    Code.STEP_NOT_DEFINED,
+                    f"there is no step {quoted(name)}.",
+                    suggestion(name, known, "steps"),
+                )
             return Kinds.ANY
         if isinstance(found, NotVisible):
-            self._error(Code.STEP_NOT_VISIBLE, *not_visible(name, found))
+            if names.workflow.may_wait_for(found) or names.problems.is_enough():
+                return Kinds.ANY
+            self._error(Code.STEP_NOT_VISIBLE, *not_visible(name, found, names, "${%s.<field>}"))
             return Kinds.ANY
         self._path = ("steps", found.step_id, *self._path[2:])
         return self._field(found, 2)
 
+    def _known_steps(self) -> list[str]:
+        return [name for scope in self._names.scope.outwards() for name in scope.steps]
+
     def _field(self, step: Declared, place: int) -> Kinds:
         """What is known about `steps.X` from the part at `place` on."""
         fields = FIELDS_OF_A_STEP[step.action]
+        if not fields:
+            return Kinds.ANY
         if place == len(self._path):
             return _MAP_OR_NULL
         name = self._path[place]
         if not isinstance(name, str) or name not in fields:
-            hint = suggestion(str(name), list(fields), "fields")
+            meant = _MEANT.get(str(name), "")
+            hint = (
+                f"Did you mean {quoted(meant)}?"
+                if meant in fields
+                else suggestion(str(name), fields, "fields")
+            )
             return self._unknown(f"the step {quoted(step.step_id)} has no field {quoted(str(name))}.", hint)
         rest = place + 1
         match name:
+            case "lines" | "json" if self._names.workflow.has_lost(step.node, "capture"):
+                return Kinds.ANY
             case "lines" | "json" if not _captures(step, name):
                 return self._unknown(
                     f"the output of {quoted(step.step_id)} is not read as {name}.",
@@ -383,12 +468,30 @@ class _Resolving:
                 )
             case "summary" if rest < len(self._path):
                 return self._one_of(rest, _SUMMARY, "summary") or _NUMBER_OR_NULL
+            case "form" if rest < len(self._path):
+                return self._form(step, rest)
             case "iterations" if rest < len(self._path):
                 return self._iteration(step, rest)
             case "last" | "branches" | "steps" if rest < len(self._path):
                 return self._step_inside(step, rest)
             case _:
                 return fields[name] if rest == len(self._path) else Kinds.ANY
+
+    def _form(self, step: Declared, place: int) -> Kinds:
+        """What a person filled in: only what was asked for."""
+        approval = step.node.entries["approval"].value
+        if isinstance(approval, MappingNode) and self._names.workflow.has_lost(approval, "form"):
+            return Kinds.ANY
+        form = approval.entries.get("form") if isinstance(approval, MappingNode) else None
+        asked = form.value.entries if form is not None and isinstance(form.value, MappingNode) else {}
+        name = str(self._path[place])
+        if name not in asked:
+            otherwise = f"Add it to the `form` of {quoted(step.step_id)}."
+            return self._unknown(
+                f"the form of {quoted(step.step_id)} has no field {quoted(name)}.",
+                suggestion(name, asked, "fields", otherwise),
+            )
+        return Kinds.ANY
 
     def _iteration(self, step: Declared, place: int) -> Kinds:
         """`iterations[i]`, then `steps.NAME` or NAME alone, then a field."""
@@ -413,6 +516,10 @@ class _Resolving:
         name = str(self._path[place])
         found = body.steps.get(name)
         if found is None:
+            if self._names.problems.is_enough() or self._names.workflow.may_declare(
+                "steps", name, body.steps
+            ):
+                return Kinds.ANY
             return self._unknown(
                 f"{quoted(step.step_id)} has no step {quoted(name)}.",
                 suggestion(name, list(body.steps), "steps"),
@@ -422,11 +529,14 @@ class _Resolving:
 
     # --- telling ----------------------------------------------------------------------------------
 
-    def _part(self, place: int, what: str, known: list[str]) -> str | None:
+    def _part(self, place: int, what: str, known: Callable[[], list[str]]) -> str | None:
         if place < len(self._path) and isinstance(self._path[place], str):
             return str(self._path[place])
         written = ".".join(map(str, self._path[:place]))
-        self._unknown(f"{quoted(written)} needs {what} after it.", suggestion("", known, "known"))
+        example = next(iter(known()), "name")
+        self._unknown(
+            f"{quoted(written)} needs {what} after it.", f"Write ${{{written}.{example}}}, for example."
+        )
         return None
 
     def _one_of(self, place: int, known: tuple[str, ...], where: str) -> Kinds | None:
@@ -437,11 +547,22 @@ class _Resolving:
             f"'{where}' has no field {quoted(name)}.", suggestion(name, list(known), "fields")
         )
 
-    def _outside_loop(self, message: str) -> Kinds:
-        self._error(Code.OUTSIDE_LOOP, message, "Use it in the loop's own steps.")
+    def _outside_loop(self, message: str, hint: str) -> Kinds:
+        self._error(Code.OUTSIDE_LOOP, message, hint)
         return Kinds.ANY
 
+    def _undeclared(self, where: str, message: str, name: str, known: Iterable[str], what: str) -> Kinds:
+        """About a name that the workflow could declare, and may have tried to."""
+        if self._names.problems.is_enough() or self._names.workflow.may_declare(where, name, known):
+            return Kinds.ANY
+        otherwise = f"Add it to the workflow's `{where}`."
+        return self._unknown(message, suggestion(name, known, what, otherwise))
+
     def _unknown(self, message: str, hint: str) -> Kinds:
+        if any(sign in str(part) for part in self._path for sign in _OPERATORS):
+            hint = (
+                "Write only a name between ${ and }; operators and functions stand around it, in an `expr`."
+            )
         self._error(Code.UNKNOWN_NAME, message, hint)
         return Kinds.ANY
 
@@ -449,26 +570,47 @@ class _Resolving:
         self._names.problems.inside(code, self._scalar, *self._span, message, hint)
 
 
-def not_visible(name: str, found: NotVisible) -> tuple[str, str]:
-    """Why a step cannot be named, and what to do about it."""
-    if found.reason == "same time":
+def not_visible(name: str, found: NotVisible, names: Names, ask: str) -> tuple[str, str]:
+    """Why a step cannot be named, and what to do about it: `ask`, with the way to the step in it."""
+    step = found.step
+    if step is names.step:
+        return f"the step {quoted(name)} has not run when this is asked.", "Name a step that it depends on."
+    visible = list(names.scope.outwards())
+    # The step that is known here, and that the other one stands in.
+    outer = step
+    while outer.scope.owner is not None and outer.scope not in visible:
+        outer = outer.scope.owner
+    if found.reason == "same time" or isinstance(
+        find_step(outer.step_id, names.scope, names.step), NotVisible
+    ):
+        graph = outer.branch_of is None and outer.scope.needs is not None
         return (
             f"the step {quoted(name)} may still be running then.",
-            "Name only steps that have ended before: add it to `depends_on`, or ask after the block.",
+            f"Add {quoted(outer.step_id)} to `depends_on`, or name only steps that have ended before."
+            if graph
+            else "Name only steps that have ended before, or ask in a step after the block.",
         )
-    owner = found.step.scope.owner
-    where = owner.step_id if owner is not None else ""
-    through = {
-        "for_each": "iterations[0].",
-        "while": "last.",
-        "repeat_until": "last.",
-        "parallel": "branches.",
-    }
-    way = through.get(owner.action, "steps.") if owner is not None else ""
+    where = step.scope.owner.step_id if step.scope.owner is not None else ""
     return (
         f"the step {quoted(name)} stands inside {quoted(where)}.",
-        f"Outside of it write ${{steps.{where}.{way}{name}.<field>}}.",
+        f"Write {ask % _way_to(step, visible)} outside of it.",
     )
+
+
+# How the steps inside another are named.
+_THROUGH: Final = {
+    "for_each": "iterations[0]",
+    "while": "last",
+    "repeat_until": "last",
+    "parallel": "branches",
+}
+
+
+def _way_to(step: Declared, visible: list[Scope]) -> str:
+    owner = step.scope.owner
+    if owner is None or step.scope in visible:
+        return f"steps.{step.step_id}"
+    return f"{_way_to(owner, visible)}.{_THROUGH.get(owner.action, 'steps')}.{step.step_id}"
 
 
 def _captures(step: Declared, what: str) -> bool:

@@ -1,85 +1,88 @@
 """Where a character of a YAML value stands in the file.
 
 Templates and expressions are parsed as values; their problems have to be shown in the text people wrote, where
-quotes, escapes, indentation and folded lines stand in between. Both are walked side by side, which only messages
-need: what is not white space in the value appears in the same order in the file.
+quotes, escapes, indentation and folded lines stand in between. Only messages need this, so the scalar is read a
+second time then, instead of keeping a place for every character of every file.
 """
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, TypeAlias
 
 from podium.language.source import Source
 from podium.language.tree import Scalar
 
-# \xNN, \uNNNN, \UNNNNNNNN, or one character after the backslash (which may be a line break).
-_ESCAPE: Final = re.compile(r"\\(x..|u....|U........|\r\n|.)", re.DOTALL)
-_ESCAPED_BREAK: Final = re.compile(r"\\\r?\n[ \t]*")
+# Where something begins and ends in the file.
+_Span: TypeAlias = tuple[int, int]
+
+# Blanks and line breaks; of what is folded only the breaks count.
+_SPACE: Final = re.compile(r"[ \t\r\n]+")
+_BREAK: Final = re.compile(r"\r?\n")
+# \xNN, \uNNNN, \UNNNNNNNN, or one character after the backslash.
+_ESCAPE: Final = re.compile(r"\\(?:x..|u....|U........|.)", re.DOTALL)
+# A backslash at the end of a line joins it to the next one.
+_JOINED: Final = re.compile(r"\\\r?\n[ \t]*")
 
 
-def span_in_file(source: Source, scalar: Scalar, start: int, end: int) -> tuple[int, int]:
+def span_in_file(source: Source, scalar: Scalar, start: int, end: int) -> _Span:
     """The place in the file of `value[start:end]`."""
     value = str(scalar.value)
     if value == source.text:
         return start, max(end, start + 1)  # a file that is read as one text, such as a prompt
-    first = _offset(source.text, scalar, value, start)
-    if end <= start + 1:
-        return first, first + 1
-    return first, _offset(source.text, scalar, value, end - 1) + 1
+    style = source.text[scalar.start]
+    if style in "|>":
+        places = list(_in_block(source.text, scalar, value))
+    else:
+        places = list(_in_flow(source.text, scalar, style))
+    if start >= len(places):
+        # Behind the last character: where the value ends.
+        behind = places[-1][1] if places else scalar.start
+        return behind, behind + 1
+    return places[start][0], places[min(max(end, start + 1), len(places)) - 1][1]
 
 
-def _offset(text: str, scalar: Scalar, value: str, wanted: int) -> int:
-    """Where `value[wanted]` stands; the end of the value if there is no such character."""
-    quote = text[scalar.start]
-    at = scalar.start
-    if quote in "\"'":
-        at += 1
-    elif quote in "|>":
-        at = text.find("\n", at) + 1
-    place = 0
-    while place < len(value):
-        if value[place].isspace() and not _is_escape(text, at, quote):
-            # White space may be folded: a run of it stands for a run of it.
-            run = place
-            while run < len(value) and value[run].isspace():
-                run += 1
-            if wanted < run and not _spans_lines(text, at):
-                return at + (wanted - place)
-            at = _after_space(text, at, scalar.end)
-            if wanted < run:
-                return at
-            place = run
+def _in_flow(text: str, scalar: Scalar, style: str) -> Iterator[_Span]:
+    """The places of the characters of a plain or quoted scalar, as YAML reads it."""
+    is_quoted = style in "\"'"
+    at, end = scalar.start + is_quoted, scalar.end - is_quoted
+    while at < end:
+        if style == '"' and (joined := _JOINED.match(text, at, end)):
+            at = joined.end()
             continue
-        at = _after_space(text, at, scalar.end) if text[at : at + 1].isspace() else at
-        if quote == '"' and (skipped := _ESCAPED_BREAK.match(text, at)):
-            at = skipped.end()
+        if space := _SPACE.match(text, at, end):
+            yield from _folded(text, *space.span())
+            at = space.end()
             continue
-        if place == wanted:
-            return at
-        at += _length(text, at, quote)
-        place += 1
-    return min(at, scalar.end)
+        after = at + 1
+        if style == '"' and (escape := _ESCAPE.match(text, at, end)):
+            after = escape.end()
+        elif style == "'" and text.startswith("''", at):
+            after = at + 2
+        yield at, after
+        at = after
 
 
-def _is_escape(text: str, at: int, quote: str) -> bool:
-    return quote == '"' and text[at : at + 1] == "\\" and not _ESCAPED_BREAK.match(text, at)
+def _folded(text: str, start: int, end: int) -> Iterator[_Span]:
+    """Blanks in a line stand for themselves; one line break is a space, of several each but the first is a break."""
+    breaks = [found.span() for found in _BREAK.finditer(text, start, end)]
+    if not breaks:
+        yield from ((at, at + 1) for at in range(start, end))
+    else:
+        yield from breaks[1:] or breaks
 
 
-def _length(text: str, at: int, quote: str) -> int:
-    """How many characters of the file make the one character of the value that stands at `at`."""
-    if quote == '"' and (escape := _ESCAPE.match(text, at)):
-        return len(escape[0])
-    return 2 if quote == "'" and text[at : at + 2] == "''" else 1
-
-
-def _spans_lines(text: str, at: int) -> bool:
-    while text[at : at + 1].isspace():
-        if text[at] == "\n":
-            return True
-        at += 1
-    return False
-
-
-def _after_space(text: str, at: int, end: int) -> int:
-    while at < end and text[at].isspace():
-        at += 1
-    return at
+def _in_block(text: str, scalar: Scalar, value: str) -> Iterator[_Span]:
+    """The places in a block of lines: what is not blank stands there in the same order, once each."""
+    at = text.find("\n", scalar.start) + 1
+    for character in value:
+        space = _SPACE.match(text, at, scalar.end)
+        if character in " \t\r\n":
+            # Blanks may be indentation or folded; inside a line they stand for themselves.
+            yield at, at + 1
+            if space is not None and _BREAK.search(text, at, space.end()) is None:
+                at += 1
+        else:
+            if space is not None:
+                at = space.end()
+            yield at, at + 1
+            at += 1

@@ -7,8 +7,9 @@ in which things happen.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+import msgspec
 
 from podium.language.tree import Mapping, Scalar
 
@@ -19,8 +20,7 @@ LoopKind: TypeAlias = Literal["items", "pass"]
 Action: TypeAlias = str
 
 
-@dataclass(eq=False, slots=True)
-class Declared:
+class Declared(msgspec.Struct, eq=False):
     """A step that a file declares."""
 
     step_id: str
@@ -34,8 +34,7 @@ class Declared:
     body: "Scope | None" = None
 
 
-@dataclass(eq=False, slots=True)
-class Scope:
+class Scope(msgspec.Struct, eq=False):
     """One list of steps."""
 
     kind: ScopeKind
@@ -45,10 +44,12 @@ class Scope:
     variable: str | None = None
     # Items that are taken at the same time.
     at_once: bool = False
-    steps: dict[str, Declared] = field(default_factory=dict)
-    listed: list[Declared] = field(default_factory=list)
+    steps: dict[str, Declared] = msgspec.field(default_factory=dict)
+    listed: list[Declared] = msgspec.field(default_factory=list)
     # Of a graph: what each step depends on, by index. Of a flow None.
     needs: list[list[int]] | None = None
+    # Of the outermost list: what stands in the lists inside, by name; made when it is asked for.
+    _hidden: dict[str, Declared] | None = None
 
     @property
     def is_loop(self) -> bool:
@@ -63,12 +64,17 @@ class Scope:
     def innermost_loop(self) -> "Scope | None":
         return next((scope for scope in self.outwards() if scope.is_loop), None)
 
+    def hidden(self) -> dict[str, Declared]:
+        """The steps further in, by name, for messages. To be asked only when all of them are declared."""
+        if self._hidden is None:
+            self._hidden = dict(steps_inside(self))
+        return self._hidden
+
     def depth(self) -> int:
         return sum(1 for _ in self.outwards())
 
 
-@dataclass(frozen=True, slots=True)
-class NotVisible:
+class NotVisible(msgspec.Struct, frozen=True):
     """A step that exists and cannot be named from here, and why."""
 
     step: Declared
@@ -86,7 +92,7 @@ def find_step(name: str, scope: Scope, asking: Declared | None) -> Declared | No
             return found
         inner = around.owner
     outermost = list(scope.outwards())[-1]
-    hidden = _inside(outermost, name)
+    hidden = outermost.hidden().get(name)
     return NotVisible(hidden, "inside") if hidden is not None else None
 
 
@@ -119,11 +125,9 @@ def waits_for(needs: list[list[int]], step: int, wanted: int) -> bool:
     return False
 
 
-def _inside(scope: Scope, name: str) -> Declared | None:
-    """A step of that name further in, for the message."""
-    for step in scope.listed:
+def steps_inside(scope: Scope) -> Iterator[tuple[str, Declared]]:
+    """The steps of the lists inside a list, by name; of two with the same name the first comes last."""
+    for step in reversed(scope.listed):
         if step.body is not None:
-            found = step.body.steps.get(name) or _inside(step.body, name)
-            if found is not None:
-                return found
-    return None
+            yield from steps_inside(step.body)
+            yield from step.body.steps.items()

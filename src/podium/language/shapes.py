@@ -10,17 +10,22 @@ only what fits; mappings that lost something are remembered, because a check on 
 import re
 from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
-from podium.core.canonical import LARGEST_INTEGER
+import msgspec
+
+from podium.core.canonical import LARGEST_INTEGER, WRITTEN_WITH_EXPONENT
 from podium.language.codes import Code
 from podium.language.diagnostics import Report, did_you_mean, quoted
 from podium.language.tree import Mapping, Node, Scalar, Sequence, mark, told
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class _Part(msgspec.Struct, frozen=True):
+    """Structs, not dataclasses: they are made in a tenth of the time, and every command waits for that."""
+
+
+class Text(_Part, frozen=True):
     """Text; with `template`, `${...}` in it is meant. `also_numbers`: a number stands for what was written."""
 
     template: bool = False
@@ -31,68 +36,72 @@ class Text:
     may_be_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(_Part, frozen=True, dict=True):
     least: float | None = None
     most: float | None = None
     above: float | None = None
     integer: bool = False
+    # What is counted, for messages: "seconds".
+    unit: str = ""
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest; without others, what every reader of a plan can keep exactly."""
+        return (
+            self.least if self.least is not None else -LARGEST_INTEGER,
+            self.most if self.most is not None else LARGEST_INTEGER,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+class Flag(_Part, frozen=True):
     """true or false."""
 
 
-@dataclass(frozen=True, slots=True)
-class Only:
+class Only(_Part, frozen=True):
     """One value and no other, such as `end: true`."""
 
     value: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(_Part, frozen=True):
     words: tuple[str, ...]
     # What an unquoted number stands for: `version: 2.0`.
     numbers: tuple[tuple[float, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(_Part, frozen=True):
     """Plain data of any form."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(_Part, frozen=True):
     item: "Shape"
     least: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(_Part, frozen=True):
     value: "Shape"
     key: str | None = None
     # What the key's pattern asks for.
     told: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Either:
+class Either(_Part, frozen=True, dict=True):
     """Shapes that differ in kind (text, number, flag, list, mapping): what is written decides which is meant."""
 
     shapes: tuple["Shape", ...]
 
+    @cached_property
+    def by_kind(self) -> dict[str, "Shape"]:
+        return {kind: shape for shape in reversed(self.shapes) for kind in _kinds(shape)}
 
-@dataclass(frozen=True, slots=True)
-class Field:
+
+class Field(_Part, frozen=True):
     shape: "Shape"
     doc: str
     required: bool = False
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(_Part, frozen=True, dict=True):
     """A mapping with known keys."""
 
     name: str
@@ -100,12 +109,19 @@ class Record:
     fields: MappingOf[str, Field]
     # Exactly one key must be there: conditions, targets.
     one_key: bool = False
+    # What to do with several keys where one is meant, or with a list of such mappings.
+    several: str = ""
+    # The key that is probably meant by whoever writes a single value instead of the mapping.
+    main: str = ""
     # Keys people write from habit, and what is meant here.
-    mistaken: MappingOf[str, str] = field(default_factory=dict)
+    mistaken: MappingOf[str, str] = msgspec.field(default_factory=dict)
+
+    @cached_property
+    def required(self) -> tuple[str, ...]:
+        return tuple(key for key, field in self.fields.items() if field.required)
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(_Part, frozen=True):
     """A record by its name: steps contain steps."""
 
     name: str
@@ -118,15 +134,20 @@ OWN_KEY: Final = "x-"
 
 
 class Checker:
-    """Checks one tree; `damaged` are the mappings that lost something."""
+    """Checks one tree, and remembers which mappings and lists lost something."""
 
     def __init__(self, records: MappingOf[str, Record], report: Report) -> None:
         self._records = records
         self._report = report
-        self._damaged: set[int] = set()
+        # What each mapping lost: keys that were removed, and known ones that were probably meant by others.
+        self._lost: dict[int, set[str]] = {}
 
-    def is_damaged(self, node: Mapping) -> bool:
-        return id(node) in self._damaged
+    def is_damaged(self, node: Mapping | Sequence) -> bool:
+        return id(node) in self._lost
+
+    def has_lost(self, node: Mapping, key: str) -> bool:
+        """Whether something was written for this key, which could not be used."""
+        return key in self._lost.get(id(node), ())
 
     def check(self, node: Node, shape: Shape, name: str) -> bool:
         """Report what does not fit; False if the node as a whole cannot be used. `name` is what messages call it."""
@@ -146,12 +167,15 @@ class Checker:
             return self._error(
                 Code.WRONG_LENGTH,
                 node,
-                f"{quoted(name)} is empty.",
+                f"{_called(name)} is empty.",
                 f"Write {shape.told}, or remove the key.",
             )
         if shape.pattern is not None and not re.fullmatch(shape.pattern, node.value):
             return self._error(
-                Code.INVALID_FORMAT, node, f"{quoted(name)} is {quoted(node.value)}.", f"Write {shape.told}."
+                Code.INVALID_FORMAT,
+                node,
+                f"{_called(name)} cannot be {quoted(node.value)}.",
+                f"Write {shape.told}.",
             )
         return True
 
@@ -163,27 +187,23 @@ class Checker:
             return self._error(
                 Code.WRONG_TYPE,
                 node,
-                f"{quoted(name)} is {told(node)}, but has to be a whole number.",
+                f"{_called(name)} is {told(node)}, but has to be a whole number.",
                 "Write it without a fraction.",
             )
-        if (shape.least is not None and value < shape.least) or (
-            shape.above is not None and value <= shape.above
-        ):
-            wanted = (
-                f"Use {shape.least:g} or more."
-                if shape.least is not None
-                else f"Use more than {shape.above:g}."
-            )
+        least, most = shape.limits
+        if value < least or (shape.above is not None and value <= shape.above):
             return self._error(
-                Code.OUT_OF_BOUNDS, node, f"{quoted(name)} is {value}, which is too small.", wanted
+                Code.OUT_OF_BOUNDS,
+                node,
+                f"{_called(name)} is {value}, which is too small.",
+                f"Use {_bounds(shape)}.",
             )
-        most = shape.most if shape.most is not None else LARGEST_INTEGER
         if value > most:
             return self._error(
                 Code.OUT_OF_BOUNDS,
                 node,
-                f"{quoted(name)} is {value}, which is too large.",
-                f"Use {most:g} or less.",
+                f"{_called(name)} is {value}, which is too large.",
+                f"Use {most} or less.",
             )
         return True
 
@@ -199,36 +219,41 @@ class Checker:
         return self._error(
             Code.UNKNOWN_VALUE,
             node,
-            f"{quoted(name)} is {told(node)}; it can only be {word}.",
-            f"Write `{name}: {word}`, or remove it.",
+            f"{_called(name)} is {told(node)}; it can only be {word}.",
+            f"Write {word}, or remove the key.",
         )
 
     def _check_choice(self, node: Node, shape: Choice, name: str) -> bool:
         if not isinstance(node, Scalar):
             return self._wrong_type(node, shape, name)
-        for number, word in shape.numbers:
-            if type(node.value) in (int, float) and node.value == number:
-                node.value = word
+        if shape.numbers and type(node.value) in (int, float):
+            node.value = next((word for number, word in shape.numbers if number == node.value), node.text)
         if not isinstance(node.value, str):
             return self._wrong_type(node, shape, name)
         if node.value in shape.words:
             return True
+        if self._report.is_full:
+            self._report.count_only()
+            return False
         return self._error(
             Code.UNKNOWN_VALUE,
             node,
-            f"{quoted(name)} is {quoted(node.value)}, which is not known.",
-            _sentences(did_you_mean(node.value, shape.words), f"Known: {', '.join(shape.words)}."),
+            f"{_called(name)} is {quoted(node.value)}, which is not known.",
+            _sentences(did_you_mean(node.value, shape.words), f"Write one of: {', '.join(shape.words)}."),
         )
 
     def _check_anything(self, node: Node, shape: Anything, name: str) -> bool:
         """Numbers that would not survive in a plan are refused wherever they stand."""
         match node:
             case Scalar():
-                if isinstance(node.value, int) and abs(node.value) > LARGEST_INTEGER:
+                if (
+                    isinstance(node.value, int | float)
+                    and LARGEST_INTEGER < abs(node.value) < WRITTEN_WITH_EXPONENT
+                ):
                     return self._error(
                         Code.NUMBER_OUT_OF_RANGE,
                         node,
-                        f"the number {node.text} in {quoted(name)} is too large to be kept exactly.",
+                        f"the number {node.text} in {_called(name)} is too large to be kept exactly.",
                         "Write it in quotes, as text.",
                     )
                 return True
@@ -253,14 +278,15 @@ class Checker:
             return self._error(
                 Code.WRONG_LENGTH,
                 node,
-                f"{quoted(name)} is an empty list.",
+                f"{_called(name)} is an empty list.",
                 f"Write at least one item: {_told(shape.item, self._records)}.",
             )
-        item_name = f"{name}[]"
+        item_name = name + _ITEM
         check = _CHECKS[type(shape.item)]
         usable = [item for item in node.items if check(self, item, shape.item, item_name)]
         if len(usable) < len(node.items):
             node.items = usable
+            self._lost[id(node)] = set()
             return len(usable) >= shape.least
         return True
 
@@ -272,7 +298,7 @@ class Checker:
                 self._error(
                     Code.INVALID_FORMAT,
                     entry.key,
-                    f"{quoted(key)} in {quoted(name)} is no name.",
+                    f"{quoted(key)} cannot be a name in {_called(name)}.",
                     f"Write {shape.told}.",
                 )
             elif self.check(entry.value, shape.value, key):
@@ -281,11 +307,8 @@ class Checker:
         return True
 
     def _check_either(self, node: Node, shape: Either, name: str) -> bool:
-        kind = _kind(node)
-        for one in shape.shapes:
-            if kind in _kinds(one, self._records):
-                return self.check(node, one, name)
-        return self._wrong_type(node, shape, name)
+        meant = shape.by_kind.get(_kind(node))
+        return self.check(node, meant, name) if meant is not None else self._wrong_type(node, shape, name)
 
     def _check_named(self, node: Node, shape: Named, name: str) -> bool:
         return self._check_record(node, self._records[shape.name], name)
@@ -302,34 +325,41 @@ class Checker:
         for key in misfits:
             if key not in fields and not key.startswith(OWN_KEY):
                 self._unknown_key(node, key, shape)
+        for key in misfits:
             self._drop(node, key)
-        for key, known in fields.items():
-            if known.required and key not in node.entries and key not in misfits:
-                self._damaged.add(id(node))
+        for key in shape.required:
+            if key not in node.entries and not self.has_lost(node, key):
+                self._lost.setdefault(id(node), set())
                 self._report.error(
                     Code.MISSING_KEY,
                     *mark(node),
                     f"{shape.doc} needs {quoted(key)}.",
-                    f"Add `{key}:` with {_told(known.shape, self._records)}.",
+                    f"Add `{key}:` with {_told(fields[key].shape, self._records)}.",
                 )
-        if shape.one_key and len(node.entries) != 1 and not misfits:
+        if not shape.one_key:
+            return True
+        if any(not key.startswith(OWN_KEY) for key in misfits):
+            return False
+        if len(node.entries) != 1:
             self._not_one_key(node, shape)
             return False
-        return not (shape.one_key and misfits)
+        return True
 
     # --- telling ----------------------------------------------------------------------------------
 
     def _drop(self, node: Mapping, key: str) -> None:
         del node.entries[key]
         if not key.startswith(OWN_KEY):
-            self._damaged.add(id(node))
+            self._lost.setdefault(id(node), set()).add(key)
 
     def _unknown_key(self, node: Mapping, key: str, shape: Record) -> None:
+        if self._report.is_full:
+            # Only counted: nobody has to think about what was meant.
+            self._report.count_only()
+            self._lost.setdefault(id(node), set()).update(shape.required)
+            return
         at = node.entries[key].key
-        hint = shape.mistaken.get(key) or _sentences(
-            did_you_mean(key, shape.fields),
-            f"Keys of {shape.doc}: {', '.join(shape.fields)}." if len(shape.fields) <= 12 else "",
-        )
+        hint = self._meant(node, key, shape)
         self._report.error(
             Code.UNKNOWN_KEY,
             at.start,
@@ -337,21 +367,51 @@ class Checker:
             f"{quoted(key)} is no key of {shape.doc}.",
             hint or "Remove it; keys of your own begin with 'x-'.",
         )
+        # What was probably meant is not told to be missing as well.
+        meant = {known for known in shape.fields if quoted(known) in hint or f"`{known}:`" in hint}
+        if len(shape.fields) == 1:
+            meant = set(shape.fields)
+        self._lost.setdefault(id(node), set()).update(meant)
+
+    def _meant(self, node: Mapping, key: str, shape: Record) -> str:
+        """What to write for a key that is none."""
+        if key in shape.mistaken:
+            return shape.mistaken[key]
+        for other in node.entries:
+            known = shape.fields.get(other)
+            if known is not None and key in _inner_keys(known.shape, self._records):
+                return f"Move it into {quoted(other)}."
+        near = did_you_mean(key, shape.fields)
+        few = len(shape.fields) <= _FEW
+        return _sentences(near, f"Keys of {shape.doc}: {', '.join(shape.fields)}." if few else "")
 
     def _not_one_key(self, node: Mapping, shape: Record) -> None:
-        found = ", ".join(map(quoted, node.entries)) or "none"
-        self._report.error(
-            Code.NOT_ONE_KEY,
-            *mark(node),
-            f"{shape.doc} has exactly one key, but this has {found}.",
-            f"Write one of: {', '.join(shape.fields)}.",
-        )
+        keys = list(node.entries)
+        if keys:
+            at: Node = node.entries[keys[1]].key
+            self._error(
+                Code.NOT_ONE_KEY,
+                at,
+                f"{shape.doc} has exactly one key, but this has {' and '.join(map(quoted, keys))}.",
+                shape.several or "Keep one of them.",
+            )
+        else:
+            self._error(
+                Code.NOT_ONE_KEY,
+                node,
+                f"{shape.doc} has exactly one key, but this has none.",
+                f"Write one of: {', '.join(shape.fields)}.",
+            )
 
     def _wrong_type(self, node: Node, shape: Shape, name: str) -> bool:
-        written = "is empty" if isinstance(node, Scalar) and node.value is None else f"is {told(node)}"
-        return self._error(
-            Code.WRONG_TYPE, node, f"{quoted(name)} {written}.", f"Write {_told(shape, self._records)}."
+        empty = isinstance(node, Scalar) and node.value is None
+        message = f"{_called(name)} {'is empty' if empty else f'cannot be {told(node)}'}."
+        hint = (
+            _requoted(node, shape)
+            or _put_below(node, shape, self._records)
+            or f"Write {_told(shape, self._records)}."
         )
+        return self._error(Code.WRONG_TYPE, node, message, hint)
 
     def _error(self, code: Code, node: Node, message: str, hint: str) -> bool:
         self._report.error(code, *mark(node), message, hint)
@@ -373,27 +433,39 @@ _CHECKS: Final[dict[type, Callable[[Checker, Node, Any, str], bool]]] = {
 }
 
 
+# What messages call an item of a list is made of the list's name.
+_ITEM: Final = "[]"
+# So many keys can be listed in a hint.
+_FEW: Final = 12
+
+
+def _called(name: str) -> str:
+    """What messages call a place: by its key; an item by its list's key; the whole document by itself."""
+    if not name:
+        return "the file"
+    return f"an item of {quoted(name.removesuffix(_ITEM))}" if name.endswith(_ITEM) else quoted(name)
+
+
 def _sentences(*sentences: str) -> str:
     return " ".join(sentence for sentence in sentences if sentence)
 
 
+_KINDS: Final = {
+    Sequence: "list",
+    Mapping: "mapping",
+    bool: "flag",
+    int: "number",
+    float: "number",
+    str: "text",
+    type(None): "empty",
+}
+
+
 def _kind(node: Node) -> str:
-    match node:
-        case Sequence():
-            return "list"
-        case Mapping():
-            return "mapping"
-        case Scalar(value=bool()):
-            return "flag"
-        case Scalar(value=int() | float()):
-            return "number"
-        case Scalar(value=str()):
-            return "text"
-        case _:
-            return "empty"
+    return _KINDS[type(node.value) if isinstance(node, Scalar) else type(node)]
 
 
-def _kinds(shape: Shape, records: MappingOf[str, Record]) -> tuple[str, ...]:
+def _kinds(shape: Shape) -> tuple[str, ...]:
     match shape:
         case Text():
             return ("text", "number", "flag") if shape.also_numbers else ("text",)
@@ -408,9 +480,64 @@ def _kinds(shape: Shape, records: MappingOf[str, Record]) -> tuple[str, ...]:
         case MapOf() | Record() | Named():
             return ("mapping",)
         case Either():
-            return tuple(kind for one in shape.shapes for kind in _kinds(one, records))
+            return tuple(shape.by_kind)
         case Anything():
             return ("text", "number", "flag", "list", "mapping", "empty")
+
+
+def _inner_keys(shape: Shape, records: MappingOf[str, Record]) -> MappingOf[str, Field]:
+    """The keys of the mapping that may stand there."""
+    match shape:
+        case Named():
+            return records[shape.name].fields
+        case Either():
+            return {key: field for one in shape.shapes for key, field in _inner_keys(one, records).items()}
+        case _:
+            return {}
+
+
+def _requoted(node: Node, shape: Shape) -> str:
+    """What to write when only the quotes or brackets are wrong; nothing otherwise."""
+    if not isinstance(node, Scalar) or node.value is None:
+        return ""
+    match shape:
+        case Text() if not isinstance(node.value, str) and shape.pattern is None:
+            return f'Write it in quotes: "{node.text}".'
+        case Number() if isinstance(node.value, str) and re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", node.value):
+            return f"Write it without quotes: {node.value}."
+        case Flag() if node.value in ("true", "false"):
+            return f"Write it without quotes: {node.value}."
+        case Flag() if isinstance(node.value, str) and node.value.lower() in _FLAGS:
+            return f"Write {_FLAGS[node.value.lower()]}."
+        case ListOf(item=Text()) if isinstance(node.value, str) and re.fullmatch(r"[\w.-]{1,40}", node.value):
+            return f"Write a list: [{node.value}]."
+        case Either():
+            return next((hint for one in shape.shapes if (hint := _requoted(node, one))), "")
+        case _:
+            return ""
+
+
+def _put_below(node: Node, shape: Shape, records: MappingOf[str, Record]) -> str:
+    """What to write when the value is right, but has to stand one level deeper; nothing otherwise."""
+    match shape:
+        case Record():
+            record = shape
+        case Either(shapes=(*_, Named(name=name))):
+            record = records[name]
+        case _:
+            return ""
+    if isinstance(node, Sequence):
+        return record.several
+    if not isinstance(node, Scalar) or node.value is None or not record.main or len(node.text) > _SHORT:
+        return ""
+    others = ", ".join(key for key in record.fields if key != record.main) if record.one_key else ""
+    return f"Write `{record.main}: {node.text}` below it{f'; other keys there: {others}' if others else ''}."
+
+
+# A value that is shown again in a hint.
+_SHORT: Final = 60
+# What other readers of YAML take for true and false.
+_FLAGS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 
 
 def _told(shape: Shape, records: MappingOf[str, Record]) -> str:
@@ -420,28 +547,47 @@ def _told(shape: Shape, records: MappingOf[str, Record]) -> str:
             return shape.told
         case Number():
             what = "a whole number" if shape.integer else "a number"
-            if shape.least is not None:
-                return f"{what}, {shape.least:g} or more"
-            return f"{what} greater than {shape.above:g}" if shape.above is not None else what
+            bounds = _bounds(shape)
+            return f"{what}{f' of {shape.unit}' if shape.unit else ''}{f', {bounds}' if bounds else ''}"
         case Flag():
             return "true or false"
         case Only():
             return str(shape.value).lower()
         case Choice():
             return f"one of: {', '.join(shape.words)}"
+        case ListOf(item=Anything()):
+            return "a list"
         case ListOf():
-            return f"a list of {_told(shape.item, records).removeprefix('a ')}"
+            return f"a list, each item {_told(shape.item, records)}"
+        case MapOf(value=Named()):
+            return f"a mapping of names, each {_told(shape.value, records)}"
         case MapOf():
             return "a mapping of names and values"
         case Record():
-            return (
-                f"{shape.doc}, a mapping"
-                if not shape.one_key
-                else f"{shape.doc}: {' or '.join(shape.fields)}"
-            )
+            return _told_record(shape)
         case Named():
-            return _told(records[shape.name], records)
+            return _told_record(records[shape.name])
         case Either():
-            return " or ".join(_told(one, records) for one in shape.shapes)
+            return ", or ".join(_told(one, records) for one in shape.shapes)
         case Anything():
             return "a value"
+
+
+def _told_record(record: Record) -> str:
+    if record.one_key:
+        return f"one of: {', '.join(f'`{key}:`' for key in record.fields)}"
+    # Some are called by what they are, others by their key, which the message has named.
+    what = f"{record.doc}: " if not record.doc.startswith("'") else ""
+    *others, last = [f"`{key}:`" for key in record.required] or [""]
+    if last:
+        return f"{what}a mapping with {', '.join(others)}{' and ' if others else ''}{last}"
+    few = f" with some of: {', '.join(record.fields)}" if len(record.fields) <= _FEW else ""
+    return f"{what}a mapping{few}"
+
+
+def _bounds(shape: Number) -> str:
+    if shape.least is not None and shape.most is not None:
+        return f"{shape.least:g} to {shape.most:g}"
+    if shape.above is not None:
+        return f"more than {shape.above:g}"
+    return f"{shape.least:g} or more" if shape.least is not None else ""

@@ -7,6 +7,7 @@ at a line feed, both count from 1.
 
 from bisect import bisect_right
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 
@@ -36,9 +37,4 @@ class Source:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        starts = [0]
-        found = self.text.find("\n")
-        while found >= 0:
-            starts.append(found + 1)
-            found = self.text.find("\n", found + 1)
-        return starts
+        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n")[:-1])]

@@ -6,7 +6,7 @@ from podium.language.codes import Code
 from podium.language.diagnostics import quoted
 from podium.language.problems import suggestion
 from podium.language.references import Names, Place
-from podium.language.scopes import NotVisible, Scope, find_step
+from podium.language.scopes import Declared, NotVisible, Scope, find_step
 from podium.language.tree import Mapping, Node, Scalar
 from podium.language.values import text_of
 from podium.model.plan import Break, Continue, End, Error, ErrorStep, Goto, Handlers, Target
@@ -17,6 +17,7 @@ _RESERVED: Final[dict[str, Target]] = {
     "_loop_break": Break(),
     "_loop_continue": Continue(),
 }
+_WITHOUT_LOOP: Final = ("_end", "_error")
 
 
 def handlers_of(step: Mapping, names: Names) -> Handlers | None:
@@ -75,26 +76,64 @@ def _target_of(node: Node, names: Names) -> Target | None:
 
 def _goto(node: Scalar, names: Names) -> Target | None:
     name = str(node.value)
+    if "${" in name:
+        names.problems.error(
+            Code.INVALID_FORMAT,
+            node,
+            "the target of a `goto` has to be known when the workflow is read.",
+            "Write the name of a step; choose between steps with gates: steps that have only `when` and `on`.",
+        )
+        return None
     reserved = _RESERVED.get(name)
     if names.scope.needs is not None and not isinstance(reserved, End | ErrorStep):
-        names.problems.error(
-            Code.FLOW_AND_GRAPH,
-            node,
-            "in a list with `depends_on` nothing is gone to.",
-            "Use only `end: true` and `error:` here; the dependencies say what follows.",
-        )
+        _tell_graph(name, node, names)
         return None
     if isinstance(reserved, Break | Continue) and names.scope.innermost_loop() is None:
         names.problems.error(
             Code.OUTSIDE_LOOP,
             node,
             f"{quoted(name)} stands outside of any loop.",
-            "Use `end: true`, or name a step.",
+            "Write `end: true`, or the name of a step.",
+        )
+        return None
+    if isinstance(reserved, Break | Continue) and (block := _left_at_once(names.scope)) is not None:
+        names.problems.error(
+            Code.TARGET_OUT_OF_REACH,
+            node,
+            f"{quoted(name)} leads out of {quoted(block)}, whose parts run at once.",
+            "Let this part end, and leave the loop from the `on` of the block.",
         )
         return None
     if reserved is not None:
         return reserved
     return _goto_step(name, node, names)
+
+
+def _told(step: Declared | None) -> str:
+    return step.step_id if step is not None else "another list"
+
+
+def _left_at_once(scope: Scope) -> str | None:
+    """The step between a list and the loop around it whose parts run at the same time."""
+    for around in scope.outwards():
+        if around.is_loop:
+            return None
+        if around.owner is not None and (around.kind == "branches" or around.needs is not None):
+            return around.owner.step_id
+    return None
+
+
+def _runs_at_once(scope: Scope) -> bool:
+    return scope.kind == "branches" or scope.at_once or scope.needs is not None
+
+
+def _tell_graph(name: str, node: Scalar, names: Names) -> None:
+    names.problems.error(
+        Code.FLOW_AND_GRAPH,
+        node,
+        f"one cannot go to {quoted(name)}: the steps of this list follow from `depends_on`.",
+        "Use only `end: true` or `error:` here, and add the step to `depends_on` of the one that follows.",
+    )
 
 
 def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
@@ -103,21 +142,32 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
     for scope in names.scope.outwards():
         found = scope.steps.get(name)
         if found is not None and found.scope is scope:
-            blocking = next((around for around in left if around.kind == "branches" or around.at_once), None)
+            if any(around.kind == "finally" for around in left):
+                names.problems.error(
+                    Code.TARGET_OUT_OF_REACH,
+                    node,
+                    f"{quoted(name)} has ended when `finally` runs.",
+                    "Go only to steps of `finally` from here.",
+                )
+                return None
+            blocking = next((around for around in left if _runs_at_once(around)), None)
             if blocking is not None and blocking.owner is not None:
                 names.problems.error(
                     Code.TARGET_OUT_OF_REACH,
                     node,
                     f"{quoted(name)} stands outside of {quoted(blocking.owner.step_id)}, whose parts run at once.",
-                    "Let this part end, and go there from the `on` of the block.",
+                    f"Let this part end, and go there from the `on` of {quoted(blocking.owner.step_id)}.",
                 )
+                return None
+            if scope.needs is not None:
+                _tell_graph(name, node, names)
                 return None
             if scope.kind == "branches":
                 names.problems.error(
                     Code.TARGET_OUT_OF_REACH,
                     node,
                     f"{quoted(name)} is another branch.",
-                    "Branches run at the same time; put steps that follow each other into one branch with `steps:`.",
+                    "Put steps that follow each other into one branch with `steps:`; branches run at the same time.",
                 )
                 return None
             return Goto(found.step_id)
@@ -127,19 +177,27 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
     inside = find_step(name, names.scope, None)
     if inside is not None:
         step = inside.step if isinstance(inside, NotVisible) else inside
-        owner = quoted(step.scope.owner.step_id if step.scope.owner is not None else "")
+        owner = outermost = step.scope.owner
+        around = list(names.scope.outwards())
+        while outermost is not None and outermost.scope not in around:
+            outermost = outermost.scope.owner
         names.problems.error(
             Code.TARGET_OUT_OF_REACH,
             node,
-            f"{quoted(name)} stands inside {owner}; one cannot go into it.",
-            f"Go to {owner} instead.",
+            f"{quoted(name)} stands inside {quoted(_told(owner))}; one cannot go into it.",
+            f"Go to {quoted(_told(outermost))} instead.",
         )
         return None
+    if names.problems.is_enough():
+        return None
+    in_loop = names.scope.innermost_loop() is not None
     known = [step.step_id for scope in names.scope.outwards() for step in scope.listed]
+    if names.workflow.may_declare("steps", name, known):
+        return None
     names.problems.error(
         Code.UNKNOWN_TARGET,
         node,
         f"there is no step {quoted(name)} to go to.",
-        suggestion(name, [*known, *_RESERVED], "targets"),
+        suggestion(name, [*known, *(_RESERVED if in_loop else _WITHOUT_LOOP)], "targets"),
     )
     return None

@@ -3,14 +3,17 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
+
+from podium.core.canonical import LARGEST_INTEGER, comes_back
 from podium.language.codes import Code
 from podium.language.conditions import step_named
 from podium.language.diagnostics import Report, quoted
 from podium.language.files import Files, FoundFile
 from podium.language.problems import Problems, suggestion
+from podium.language.reader import MAX_BYTES
 from podium.language.references import Names, Place
 from podium.language.source import Source
 from podium.language.templates import ExpressionProblem, parse_template
@@ -58,8 +61,7 @@ _UNITS: Final = {"": 1} | {
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*((?:[KMGT]i?)?)B?")
 
 
-@dataclass(slots=True)
-class TaskContext:
+class TaskContext(msgspec.Struct):
     """What tasks have to know about their workflow."""
 
     files: Files
@@ -73,7 +75,7 @@ class TaskContext:
     default_timeout: float | None = None
     default_retry: Retry | None = None
     env_policy: str | None = None
-    assumed_provider: bool = field(default=False)
+    assumed_provider: bool = False
 
 
 def task_body(action: str, node: Mapping, names: Names, context: TaskContext) -> Body:
@@ -99,7 +101,7 @@ def _http(node: Mapping, names: Names, context: TaskContext) -> Body:
     expected = value_at(http, "expect_status")
     url = value_at(http, "url")
     return Http(
-        text_of(url, names, Place.ARGUMENT) if url is not None else "",
+        _address(url, names) if isinstance(url, Scalar) else "",
         **given(
             method=scalar_at(http, "method"),
             headers=text_map(headers, names, Place.PRIVATE) if headers is not None else None,
@@ -110,9 +112,21 @@ def _http(node: Mapping, names: Names, context: TaskContext) -> Body:
     )
 
 
+def _address(node: Scalar, names: Names) -> Text:
+    before, _, _ = str(node.value).partition("${")
+    if before and not before.startswith(("http://", "https://")):
+        names.problems.error(
+            Code.INVALID_FORMAT,
+            node,
+            f"'url' cannot be {quoted(str(node.value))}.",
+            "Write an address that begins with https:// or http://.",
+        )
+    return text_of(node, names, Place.ADDRESS)
+
+
 def _status_codes(node: Node) -> tuple[int, ...]:
     items = node.items if isinstance(node, Sequence) else [node]
-    return tuple(int(str(item.value)) for item in items if isinstance(item, Scalar))
+    return tuple(number_of(item.value) for item in items if isinstance(item, Scalar))
 
 
 def _python(node: Mapping, names: Names, context: TaskContext) -> Body:
@@ -172,7 +186,7 @@ def _agent(node: Mapping, names: Names, context: TaskContext) -> Body:
             node,
             "system_prompt_file",
             "a step has 'system_prompt' or 'system_prompt_file', not both.",
-            "Keep one.",
+            "Keep one of them.",
         )
     return Agent(
         _provider(node, names, context),
@@ -204,13 +218,7 @@ def _provider(node: Mapping, names: Names, context: TaskContext) -> str:
     written = value_at(node, "provider")
     if isinstance(written, Scalar):
         provider = str(written.value)
-        if provider not in context.providers:
-            names.problems.error(
-                Code.UNKNOWN_PROVIDER,
-                written,
-                f"there is no provider {quoted(provider)}.",
-                suggestion(provider, list(context.providers), "providers"),
-            )
+        check_provider(written, context.providers, names.problems)
         return provider
     if context.default_provider is not None:
         return context.default_provider
@@ -227,6 +235,17 @@ def _provider(node: Mapping, names: Names, context: TaskContext) -> str:
     return "claude"
 
 
+def check_provider(node: Scalar, known: tuple[str, ...], problems: Problems) -> None:
+    name = str(node.value)
+    if name not in known and not problems.is_enough():
+        problems.error(
+            Code.UNKNOWN_PROVIDER,
+            node,
+            f"there is no provider {quoted(name)}.",
+            suggestion(name, known, "providers", "Declare it under `providers`."),
+        )
+
+
 def _resumed(node: Mapping, names: Names) -> str | None:
     session = value_at(node, "session")
     resume = value_at(session, "resume") if isinstance(session, Mapping) else None
@@ -236,7 +255,7 @@ def _resumed(node: Mapping, names: Names) -> str | None:
     if step_id is None:
         return None
     found = next((s.steps[step_id] for s in names.scope.outwards() if step_id in s.steps), None)
-    if found is not None and found.action != "agent":
+    if found is not None and found.action not in ("agent", "unclear"):
         names.problems.error(
             Code.KEY_DOES_NOT_FIT,
             resume,
@@ -257,7 +276,10 @@ def _prompt(node: Mapping, key: str, names: Names, context: TaskContext) -> Prom
     if not isinstance(template, str):
         return Prompt(file=template)
     found = find_file(path, template, names.problems, context)
-    return Prompt(text=_text_of_file(found, names, context)) if found is not None else Prompt(file=template)
+    text = _decoded(found, path, names.problems) if found is not None else None
+    if found is None or text is None:
+        return Prompt(file=template)
+    return Prompt(text=_text_of_file(found.name, text, names, context))
 
 
 def find_file(node: Scalar, path: str, problems: Problems, context: TaskContext) -> FoundFile | None:
@@ -269,19 +291,35 @@ def find_file(node: Scalar, path: str, problems: Problems, context: TaskContext)
             Code.FILE_NOT_FOUND,
             node,
             f"there is no file {quoted(path)}.",
-            "Paths are looked for beside the workflow's file, then in the workspace.",
+            "Add it, or correct the path: files are looked for beside the workflow's file, then in the workspace.",
         )
     return found
 
 
-def _text_of_file(found: FoundFile, names: Names, context: TaskContext) -> Text:
+def _decoded(found: FoundFile, node: Scalar, problems: Problems) -> str | None:
+    name = quoted(str(node.value))
+    if len(found.content) > MAX_BYTES:
+        problems.error(
+            Code.FILE_TOO_LARGE,
+            node,
+            f"the file {name} has more than {MAX_BYTES // 2**20} MiB.",
+            "Keep the prompt short, and give large texts to the agent with `input_files`.",
+        )
+        return None
+    try:
+        return found.content.decode()
+    except UnicodeDecodeError:
+        problems.error(Code.INVALID_UTF8, node, f"the file {name} is not UTF-8.", "Save it as UTF-8.")
+        return None
+
+
+def _text_of_file(name: str, text: str, names: Names, context: TaskContext) -> Text:
     """The text of another file, as a template; its problems are told with its own name and lines."""
-    text = found.content.decode("utf-8", "replace")
-    report = Report(Source(found.name, text))
+    report = Report(Source(name, text))
     context.reports.append(report)
     # The whole file as one value.
     scalar = Scalar(0, len(text), text, text)
-    there = replace(names, problems=Problems(report))
+    there = msgspec.structs.replace(names, problems=Problems(report))
     try:
         return parse_template(text, there.reader(scalar, Place.PROMPT))
     except ExpressionProblem as problem:
@@ -308,7 +346,7 @@ def _work(node: Mapping, names: Names, context: TaskContext) -> Work:
             output_file=_text_at(node, "output_file", names),
             capture=scalar_at(node, "capture"),
             expect=_expect(expect, names, context) if isinstance(expect, Mapping) else None,
-            limits=limits_of(limits) if isinstance(limits, Mapping) else None,
+            limits=limits_of(limits, names.problems) if isinstance(limits, Mapping) else None,
             keep_children=scalar_at(node, "keep_children"),
             cache=scalar_at(node, "cache"),
             budget=budget_of(node, names.problems),
@@ -356,6 +394,14 @@ def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | 
         return schema
     assert isinstance(node, Scalar)
     path = str(node.value)
+    if "${" in path:
+        names.problems.error(
+            Code.INVALID_FORMAT,
+            node,
+            "the file of a schema has to be known when the workflow is read.",
+            "Write its path without ${...}.",
+        )
+        return None
     found = find_file(node, path, names.problems, context)
     if found is None:
         return None
@@ -363,31 +409,43 @@ def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | 
         read = json.loads(found.content)
     except (ValueError, RecursionError):
         read = None
-    if not isinstance(read, dict):
+    if not isinstance(read, dict) or not comes_back(read):
         names.problems.error(
-            Code.INVALID_FORMAT, node, f"{quoted(path)} is no JSON object.", "A JSON Schema is a JSON object."
+            Code.INVALID_FORMAT,
+            node,
+            f"the file {quoted(path)} holds no JSON object.",
+            'Write a JSON Schema into it, like {"type": "object"}.',
         )
         return None
     return read
 
 
-def limits_of(node: Mapping) -> Limits:
+def limits_of(node: Mapping, problems: Problems) -> Limits:
     memory = value_at(node, "max_memory")
     return Limits(
         **given(
-            max_memory=_bytes(memory) if isinstance(memory, Scalar) else None,
+            max_memory=_bytes(memory, problems) if isinstance(memory, Scalar) else None,
             max_cpu=scalar_at(node, "max_cpu"),
             max_output_size=scalar_at(node, "max_output_size"),
         )
     )
 
 
-def _bytes(node: Scalar) -> int:
+def _bytes(node: Scalar, problems: Problems) -> int:
     if isinstance(node.value, int | float):
         return int(node.value)
     found = _SIZE.fullmatch(str(node.value))
     assert found is not None
-    return int(float(found[1]) * _UNITS[found[2]])
+    size = float(found[1]) * _UNITS[found[2]]
+    if not 1 <= size <= LARGEST_INTEGER:
+        problems.error(
+            Code.OUT_OF_BOUNDS,
+            node,
+            f"'max_memory' is {quoted(node.text)}, which no machine has.",
+            "Write a size like 512M or 2G.",
+        )
+        return 1
+    return int(size)
 
 
 def budget_of(node: Mapping, problems: Problems) -> Budget | None:
@@ -400,7 +458,7 @@ def budget_of(node: Mapping, problems: Problems) -> Budget | None:
             Code.OUT_OF_BOUNDS,
             soft,
             f"'soft' is {soft.text}, more than 'usd', which is {hard}.",
-            "A warning has to come before the end: use less than `usd`.",
+            "Use less than `usd`: the warning has to come before the end.",
         )
     return Budget(**given(**{key: scalar_at(budget, key) for key in ("usd", "tokens", "soft", "reserve")}))
 
@@ -431,12 +489,18 @@ def check_secrets(node: Mapping, names: Names) -> None:
     for item in secrets.items:
         assert isinstance(item, Scalar)
         name = str(item.value)
-        if name not in names.workflow.secrets:
+        declared = name in names.workflow.secrets or "secrets" in names.workflow.unclear
+        if not declared and not names.problems.is_enough():
             names.problems.error(
                 Code.SECRET_NOT_DECLARED,
                 item,
                 f"the workflow declares no secret {quoted(name)}.",
-                f"Add it to the workflow's `secrets`. {suggestion(name, sorted(names.workflow.secrets), 'secrets')}",
+                suggestion(
+                    name,
+                    sorted(names.workflow.secrets),
+                    "secrets",
+                    f"Add `secrets: [{name}]` to the workflow.",
+                ),
             )
 
 

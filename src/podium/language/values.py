@@ -6,6 +6,7 @@ from typing import Any, Final
 from podium.language.codes import Code
 from podium.language.diagnostics import Severity, quoted
 from podium.language.expressions import parse_expression
+from podium.language.kinds import Kinds
 from podium.language.references import Names, Place
 from podium.language.templates import ExpressionProblem, OnReference, command_words, parse_template
 from podium.language.tree import Mapping, Node, Plain, Scalar, Sequence, plain
@@ -33,6 +34,22 @@ def text_of(node: Node, names: Names, place: Place) -> Text:
     return text
 
 
+def known_text(node: Scalar, names: Names, place: Place) -> tuple[Text, Kinds]:
+    """Like `text_of`; and what is known about its value, which of a text that is one `${...}` is that of the other."""
+    kinds: list[Kinds] = []
+    reader = names.reader(node, place)
+
+    def on_reference(reference: Reference, start: int, end: int) -> tuple[Reference, Kinds]:
+        found, known = reader(reference, start, end)
+        kinds.append(known)
+        return found, known
+
+    text = template_of(node, names, on_reference)
+    if text == "" and node.text != "":
+        return text, Kinds.ANY  # its problem was reported
+    return text, kinds[0] if lone_reference(text) is not None else Kinds.TEXT
+
+
 def template_of(node: Scalar, names: Names, reader: OnReference) -> Text:
     try:
         return parse_template(node.value if isinstance(node.value, str) else node.text, reader)
@@ -44,19 +61,24 @@ def template_of(node: Scalar, names: Names, reader: OnReference) -> Text:
 def arguments_of(node: Node, names: Names, place: Place) -> tuple[Text, ...]:
     """The items of a list of arguments; only here a list may be spread."""
     assert isinstance(node, Sequence)
-    return tuple(
-        template_of(item, names, names.reader(item, place)) for item in node.items if isinstance(item, Scalar)
-    )
+    return tuple(_argument(item, names, place) for item in node.items if isinstance(item, Scalar))
+
+
+def _argument(node: Scalar, names: Names, place: Place) -> Text:
+    if "${" not in node.text:
+        return node.text
+    return template_of(node, names, names.reader(node, place))
 
 
 def command_of(node: Node, names: Names) -> tuple[Text, ...]:
     """`command`: a list of arguments, or a line that is split into words before anything is put into them."""
     if isinstance(node, Sequence):
         argv = arguments_of(node, names, Place.ARGUMENT)
-        if argv and argv[0] == "":
+        first = node.items[0]
+        if isinstance(first, Scalar) and first.text == "":
             names.problems.error(
                 Code.WRONG_LENGTH,
-                node.items[0],
+                first,
                 "the program's name is empty.",
                 "Write the program to run, like [make, test].",
             )
@@ -82,9 +104,10 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
                 word.start,
                 word.end,
                 f"{quoted(str(word.text))} is passed to the program as it is: there is no shell.",
-                "Write [sh, -c, ...] for a shell, or quote the word if it is meant.",
+                'Write `command: [sh, -c, "..."]` for a shell, or quote the word if it is meant.',
                 Severity.WARNING,
             )
+            break  # whoever wrote one believes in a shell; telling it once is enough
     return tuple(word.text for word in words)
 
 
@@ -160,7 +183,8 @@ def scalar_at(node: Mapping, key: str, default: Any = None) -> Any:
     if entry is None:
         return default
     assert isinstance(entry.value, Scalar)
-    return number_of(entry.value.value)
+    value = entry.value.value
+    return number_of(value) if type(value) is float else value
 
 
 def texts_at(node: Mapping, key: str) -> tuple[str, ...]:

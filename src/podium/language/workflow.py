@@ -6,9 +6,12 @@ Every problem is reported, each with its position; a plan comes out only if ther
 same plan on any machine: other files come in through `Files`, and nothing else is asked.
 """
 
+import re
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from podium.core.plans import FINALLY, plan_of
 from podium.language.blocks import ERROR, START, WorkflowContext, block_of, declare
@@ -16,20 +19,31 @@ from podium.language.codes import Code
 from podium.language.diagnostics import Diagnostic, Report, Severity, quoted
 from podium.language.files import Files, FoundFile, NoFiles
 from podium.language.grammar import RECORDS, WORKFLOW
-from podium.language.inputs import check_given_inputs, inputs_of
+from podium.language.inputs import check_given_inputs, inputs_of, known_type
+from podium.language.kinds import Kinds
 from podium.language.problems import Problems
 from podium.language.reader import read_yaml
 from podium.language.references import Names, Place, WorkflowNames
 from podium.language.scopes import Scope
 from podium.language.shapes import Checker
 from podium.language.source import Position
-from podium.language.tasks import BUILT_IN_PROVIDERS, TaskContext, budget_of, find_file, retry_of
+from podium.language.tasks import (
+    BUILT_IN_PROVIDERS,
+    TaskContext,
+    budget_of,
+    check_provider,
+    find_file,
+    retry_of,
+)
 from podium.language.tree import Mapping, Node, Scalar, Sequence
 from podium.language.values import (
     arguments_of,
     data_map,
+    data_of,
     given,
+    known_text,
     literal_of,
+    lone_reference,
     scalar_at,
     text_map,
     text_of,
@@ -42,6 +56,7 @@ from podium.model.plan import (
     Body,
     Call,
     Concurrency,
+    Data,
     Discipline,
     Plan,
     ProviderTemplate,
@@ -54,8 +69,7 @@ _YAML_DEPTH: Final = 4 * MOST_NESTED + 32
 _COMPATIBLE_OUTPUT: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowReading:
+class WorkflowReading(msgspec.Struct, frozen=True):
     """What came of reading a file: the plan if it is valid, and every problem."""
 
     plan: Plan | None
@@ -77,7 +91,8 @@ def read_workflow(
     """Read one workflow. Never raises for anything `content` holds. `strict`: a warning is an error, too."""
     reading = _Reading(files or NoFiles(), missing_is_error, providers)
     workflow = reading.read(FoundFile(name, content, name))
-    diagnostics = [found for report in reading.reports for found in report.diagnostics]
+    # A file that several steps use is not complained about for each of them.
+    diagnostics = list(dict.fromkeys(found for report in reading.reports for found in report.diagnostics))
     failed = any(found.severity is Severity.ERROR for found in diagnostics) or (strict and bool(diagnostics))
     if strict:
         diagnostics = [replace(found, severity=Severity.ERROR) for found in diagnostics]
@@ -95,8 +110,7 @@ def read_workflow(
     return WorkflowReading(plan, workflow.places if workflow is not None else {}, tuple(diagnostics), omitted)
 
 
-@dataclass(slots=True)
-class _Document:
+class _Document(msgspec.Struct):
     """A workflow, and what its file says beside it."""
 
     workflow: Workflow
@@ -118,6 +132,9 @@ class _Reading:
         self.reports: list[Report] = []
         # The files being read, from the outermost to the innermost.
         self._open: list[str] = []
+        # What came of those that are called: a file is read, and complained about, once.
+        self._called_files: dict[str, Workflow | None] = {}
+        self._first_is_identified = False
 
     def read(self, file: FoundFile) -> _Document | None:
         document = read_yaml(file.content, file.name, max_depth=_YAML_DEPTH)
@@ -125,7 +142,7 @@ class _Reading:
         if document.root is None:
             return None
         checker = Checker(RECORDS, document.report)
-        if not checker.check(document.root, WORKFLOW, "the file"):
+        if not checker.check(document.root, WORKFLOW, ""):
             return None
         assert isinstance(document.root, Mapping)
         self._open.append(file.identity)
@@ -135,18 +152,27 @@ class _Reading:
             self._open.pop()
 
     def _workflow(self, root: Mapping, file: str, checker: Checker, problems: Problems) -> _Document:
-        inputs = inputs_of(value_at(root, "inputs"), problems)
+        inputs_node = value_at(root, "inputs")
+        inputs = inputs_of(inputs_node, checker, problems)
         context_node = value_at(root, "context")
         names = WorkflowNames(
             context=literal_of(context_node) if context_node is not None else {},
-            inputs={name: declared.type for name, declared in inputs.items()},
+            inputs={name: known_type(name, inputs_node, checker) for name in inputs},
             secrets=set(texts_at(root, "secrets")),
             env_allow=set(texts_at(root, "env_allow")),
+            unclear=_unclear(root, checker),
+            has_lost=checker.has_lost,
         )
+        if context_node is not None:
+            _check_no_secrets(context_node, names, problems)
         templates = value_at(root, "providers")
         declared_providers = tuple(templates.entries) if isinstance(templates, Mapping) else ()
         defaults = value_at(root, "defaults")
         defaults = defaults if isinstance(defaults, Mapping) else _EMPTY
+        providers = (*self._providers, *declared_providers)
+        default_provider = value_at(defaults, "provider")
+        if isinstance(default_provider, Scalar) and not checker.has_lost(root, "providers"):
+            check_provider(default_provider, providers, problems)
         context = WorkflowContext(
             problems,
             checker,
@@ -156,11 +182,12 @@ class _Reading:
                 file,
                 self.reports,
                 self._missing_is_error,
-                (*self._providers, *declared_providers),
+                providers,
                 scalar_at(defaults, "provider"),
                 scalar_at(defaults, "timeout"),
                 retry_of(value_at(defaults, "retry")),
                 scalar_at(root, "env_policy"),
+                assumed_provider=checker.has_lost(root, "defaults") or checker.is_damaged(defaults),
             ),
             _discipline(root, problems),
             lambda node, names: self._call(node, names, context),
@@ -214,13 +241,29 @@ class _Reading:
         if isinstance(call, Mapping):
             path, inputs = value_at(call, "workflow"), value_at(call, "inputs")
         called = self._called(path, context) if isinstance(path, Scalar) else None
-        given_inputs = inputs if isinstance(inputs, Mapping) else None
-        if called is not None and isinstance(path, Scalar):
-            check_given_inputs(given_inputs, path, called.inputs, str(path.value), names.problems)
-        return Call(
-            called or _NOTHING,
-            data_map(given_inputs, names, Place.STORED) if given_inputs is not None else {},
-        )
+        given_inputs = inputs.entries if isinstance(inputs, Mapping) else {}
+        values: dict[str, Data] = {}
+        kinds: dict[str, Kinds] = {}
+        for key, entry in given_inputs.items():
+            value = entry.value
+            if isinstance(value, Scalar) and isinstance(value.value, str) and "${" in value.value:
+                text, kinds[key] = known_text(value, names, Place.STORED)
+                values[key] = lone_reference(text) or text
+            else:
+                values[key] = data_of(value, names, Place.STORED)
+        is_complete = not isinstance(call, Mapping) or not context.checker.has_lost(call, "inputs")
+        if called is not None and path is not None and is_complete:
+            given_node = inputs if isinstance(inputs, Mapping) else None
+            check_given_inputs(given_node, path, called.inputs, _shown(path), kinds, names.problems)
+        return Call(called or _NOTHING, values)
+
+    def _identify_first(self) -> None:
+        """The first file came in by its name; files that call it know it as `Files` does."""
+        if not self._first_is_identified:
+            self._first_is_identified = True
+            name = self._open[0]
+            found = self._files.read(name.rsplit("/", 1)[-1], name)
+            self._open[0] = found.identity if found is not None else name
 
     def _called(self, path: Scalar, context: WorkflowContext) -> Workflow | None:
         name = str(path.value)
@@ -235,13 +278,14 @@ class _Reading:
         found = find_file(path, name, context.problems, context.tasks)
         if found is None:
             return None
+        self._identify_first()
         if found.identity in self._open:
             way = "" if self._open[-1] == found.identity else ", by way of others"
             context.problems.error(
                 Code.CALLS_ITSELF,
                 path,
                 f"the workflow {quoted(name)} calls itself{way}.",
-                "Use a loop: `while` or `repeat_until`.",
+                "Write a loop instead: `while:` or `repeat_until:`.",
             )
             return None
         if len(self._open) >= MOST_NESTED:
@@ -252,13 +296,53 @@ class _Reading:
                 "Call them one after the other.",
             )
             return None
-        document = self.read(found)
-        return document.workflow if document is not None else None
+        if found.identity not in self._called_files:
+            document = self.read(found)
+            self._called_files[found.identity] = document.workflow if document is not None else None
+        return self._called_files[found.identity]
 
 
 _EMPTY: Final = Mapping(0, 0, {})
 # Stands for a workflow that could not be read; an error has been reported, so no plan is made of it.
 _NOTHING: Final = Workflow("", Block("implied", ()))
+
+
+def _shown(path: Node) -> str:
+    return str(path.value) if isinstance(path, Scalar) else ""
+
+
+def _unclear(root: Mapping, checker: Checker) -> set[str]:
+    """The declarations that could not be read, or not all of them."""
+    unclear = set()
+    for key in ("context", "inputs", "secrets", "env_allow", "steps"):
+        node = value_at(root, key)
+        if checker.has_lost(root, key) or (isinstance(node, Mapping) and checker.is_damaged(node)):
+            unclear.add(key)
+    return unclear
+
+
+def _check_no_secrets(node: Node, names: WorkflowNames, problems: Problems) -> None:
+    """The context is plain data: nothing is put into it. Whoever writes `${env.TOKEN}` there expects otherwise."""
+    match node:
+        case Sequence():
+            for item in node.items:
+                _check_no_secrets(item, names, problems)
+        case Mapping():
+            for entry in node.entries.values():
+                _check_no_secrets(entry.value, names, problems)
+        case Scalar(value=str(text)) if "${env." in text:
+            for found in _FROM_ENVIRONMENT.finditer(text):
+                if found[1] in names.secrets:
+                    problems.inside(
+                        Code.SECRET_STORED,
+                        node,
+                        *found.span(),
+                        f"the secret {quoted(found[1])} may not stand here: the context is stored.",
+                        "Let the step that needs it read it from its environment instead.",
+                    )
+
+
+_FROM_ENVIRONMENT: Final = re.compile(r"\$\{env\.(\w+)[^}]*\}")
 
 
 def _discipline(root: Mapping, problems: Problems) -> Discipline:
@@ -270,12 +354,13 @@ def _discipline(root: Mapping, problems: Problems) -> Discipline:
             "version 1.0 has no strict flow.",
             'Write `version: "2.0"`, or remove `strict_flow`.',
         )
+        return "compatible"
     if version == "1.0" or strict is False:
         key = "strict_flow" if strict is False else "version"
         problems.warning(
             Code.FAILURE_IGNORED,
             root.entries[key].value,
-            "here failures lead nowhere: the next step runs, and the end of the list is a success.",
+            "failures are ignored: after a failed step the next one runs, and the end of the list is a success.",
             'Handle failures with `on:`, or write `version: "2.0"` without `strict_flow: false`.',
         )
         return "compatible"
@@ -290,6 +375,13 @@ def _main(root: Mapping, scope: Scope, context: WorkflowContext) -> tuple[Block,
     block, _ = block_of(scope, "", context)
     error = next((step for step in block.steps if step.step_id == ERROR), None)
     ordered = tuple(step for step in block.steps if step.step_id != ERROR)
+    if error is not None and not ordered:
+        context.problems.error(
+            Code.NO_ACTION,
+            scope.listed[0].name,
+            "there is no step but '_error', so nothing would be done.",
+            "Add the steps of the workflow; `_error` runs only when one of them goes to it.",
+        )
     entry = next((number for number, step in enumerate(ordered) if step.step_id == START), 0)
     return Block(block.discipline, ordered), error, entry
 

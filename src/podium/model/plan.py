@@ -7,6 +7,7 @@ Everything optional is left out when it has its default, so a new optional field
     Plan -> Workflow -> Block -> Step -> body: a task, or a composite with Blocks of its own
 """
 
+from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -24,7 +25,24 @@ Seconds: TypeAlias = float | int
 class _Part(
     msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
 ):
-    pass
+    def __post_init__(self) -> None:
+        # msgspec leaves out what is the default, not what equals it; the bytes of equal plans have to be equal.
+        for name, default in _defaults_of(type(self)):
+            value = getattr(self, name)
+            if value is not default and value == default:
+                msgspec.structs.force_setattr(self, name, default)
+
+
+@cache
+def _defaults_of(part: type[_Part]) -> tuple[tuple[str, Any], ...]:
+    """The fields whose default can be made a second time: all but null, true, false and the empty ones."""
+    defaults = part.__struct_defaults__
+    fields = part.__struct_fields__[len(part.__struct_fields__) - len(defaults) :]
+    return tuple(
+        (name, value)
+        for name, value in zip(fields, defaults, strict=True)
+        if isinstance(value, str | int | _Part) and not isinstance(value, bool)
+    )
 
 
 # --- where it goes on -----------------------------------------------------------------------------
@@ -127,7 +145,6 @@ class Work(_Part, frozen=True):
     budget: Budget | None = None
 
 
-# One object: what equals a default is left out of the bytes only if it is the default.
 PLAIN_WORK: Final = Work()
 
 

@@ -1,35 +1,33 @@
 """What is said about each contract in `broken/` and `warned/`, to the letter."""
 
-import re
-from pathlib import Path
-
 import pytest
 
 from podium.language.codes import Code
-from tests.unit.contracts.corpus import BROKEN, WARNED, names_in, validated
+from tests.unit.contracts.corpus import BROKEN, WARNED
+from tests.unit.corpora import Corpus
 
 
-@pytest.mark.parametrize("name", names_in(BROKEN))
+@pytest.mark.parametrize("name", BROKEN.names())
 def test_a_broken_contract_is_refused_with_exactly_these_words(name: str) -> None:
-    printed = validated(BROKEN, name)
+    printed = BROKEN.printed(name)
 
-    assert printed.text.encode() == (BROKEN / f"{name}.txt").read_bytes()
+    assert printed.text == BROKEN.expected(name)
     assert printed.exit_code == 65
 
 
-@pytest.mark.parametrize("name", names_in(WARNED))
+@pytest.mark.parametrize("name", WARNED.names())
 def test_a_doubtful_contract_is_accepted_with_exactly_these_words(name: str) -> None:
-    printed = validated(WARNED, name)
+    printed = WARNED.printed(name)
 
-    assert printed.text.encode() == (WARNED / f"{name}.txt").read_bytes()
+    assert printed.text == WARNED.expected(name)
     assert printed.exit_code == 0
 
 
-@pytest.mark.parametrize("name", names_in(WARNED))
+@pytest.mark.parametrize("name", WARNED.names())
 def test_strictness_turns_every_warning_into_an_error(name: str) -> None:
-    printed = validated(WARNED, name, "--strict")
+    printed = WARNED.printed(name, "--strict")
 
-    warnings, _, _ = (WARNED / f"{name}.txt").read_text("utf-8").rpartition(f"{name}.yaml: valid")
+    warnings, _, _ = WARNED.expected(name).rpartition(f"{name}.yaml: valid")
     assert printed.text == warnings.replace(": warning E402 ", ": E402 ")
     assert printed.exit_code == 65
 
@@ -44,24 +42,20 @@ CODES_OF_WORKFLOWS = {
 
 
 def test_every_code_that_contracts_can_have_occurs_in_the_corpus() -> None:
-    texts = [(BROKEN / f"{name}.txt").read_text("utf-8") for name in names_in(BROKEN)]
-    texts += [(WARNED / f"{name}.txt").read_text("utf-8") for name in names_in(WARNED)]
-
-    first_line = re.compile(r"^\S+:\d+:\d+: (?:warning )?(E\d+) ", re.MULTILINE)
-    told = {code for text in texts for code in first_line.findall(text)}
+    told = BROKEN.codes() | WARNED.codes()
 
     assert told == {code.value for code in Code} - CODES_OF_WORKFLOWS
 
 
 def test_the_corpus_has_many_kinds_of_broken_contracts() -> None:
-    assert len(names_in(BROKEN)) >= 45
+    assert len(BROKEN.names()) >= 45
 
 
-@pytest.mark.parametrize("folder", [BROKEN, WARNED], ids=["broken", "warned"])
-def test_every_file_of_the_corpus_has_its_text_and_every_text_its_file(folder: Path) -> None:
-    assert sorted(file.stem for file in folder.glob("*.txt")) == names_in(folder)
+@pytest.mark.parametrize("corpus", [BROKEN, WARNED], ids=["broken", "warned"])
+def test_every_file_of_the_corpus_has_its_text_and_every_text_its_file(corpus: Corpus) -> None:
+    assert sorted(file.stem for file in corpus.folder.glob("*.txt")) == corpus.names()
 
 
-@pytest.mark.parametrize("folder", [BROKEN, WARNED], ids=["broken", "warned"])
-def test_the_files_of_the_corpus_are_small_enough_to_read(folder: Path) -> None:
-    assert [file.name for file in folder.iterdir() if file.stat().st_size > 20_000] == []
+@pytest.mark.parametrize("corpus", [BROKEN, WARNED], ids=["broken", "warned"])
+def test_the_files_of_the_corpus_are_small_enough_to_read(corpus: Corpus) -> None:
+    assert [file.name for file in corpus.folder.iterdir() if file.stat().st_size > 20_000] == []

@@ -61,7 +61,7 @@ def test_an_example_says_what_it_shows_and_how_it_is_run(path: Path) -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_needs_nothing_that_is_not_everywhere(path: Path) -> None:
-    everywhere = {"echo", "python3", "tar", "sort", "wc", "find"}
+    everywhere = {"echo", "python3", "sh", "grep", "tar", "sort", "wc", "find"}
     for _, step in walk(plan_of(path).workflow):
         if isinstance(step.body, Command):
             program = step.body.argv[0]

@@ -15,6 +15,7 @@ def test_there_are_five() -> None:
     assert len(EXAMPLES) == 5
 
 
+@pytest.mark.rule("R095", "R096", "R097", "R098", "R099")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_loads_without_an_error(path: Path) -> None:
     reading = read_workflow(path.read_bytes(), path.name)
