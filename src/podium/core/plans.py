@@ -134,6 +134,11 @@ def steps_of(workflow: Workflow) -> Iterator[Step]:
     return (step for _, step in walk(workflow))
 
 
+def depth_of(workflow: Workflow) -> int:
+    """How many lists stand inside each other, calls included."""
+    return 1 + max((path.count("/") for path, _ in walk(workflow)), default=0)
+
+
 def walk(workflow: Workflow, path: str = "") -> Iterator[tuple[str, Step]]:
     """Every step with its path in the plan: `Deploy/Build`, `_finally/Clean up`."""
     yield from _walk_block(workflow.block, path)

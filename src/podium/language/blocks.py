@@ -14,6 +14,7 @@ import msgspec
 
 from podium.core.flow import Way, way_on
 from podium.core.graph import order
+from podium.core.plans import walk
 from podium.language.codes import Code
 from podium.language.conditions import condition_of
 from podium.language.diagnostics import quoted
@@ -48,6 +49,7 @@ from podium.model.plan import (
     MOST_NESTED,
     Block,
     Body,
+    Call,
     Discipline,
     ForEach,
     Gate,
@@ -63,6 +65,8 @@ from podium.model.plan import (
 
 # What a name may not contain (D03): these are syntax in references and paths.
 _NOT_IN_NAMES: Final = re.compile(r"""[.\[\]{}"|/#]|:-""")
+# What the log keeps of a path, less room for numbers of iterations and visits.
+_MOST_PATH: Final = 1024
 # Names with a meaning; others may not begin with an underscore.
 START: Final = "_start"
 ERROR: Final = "_error"
@@ -368,6 +372,7 @@ def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[S
     if "secrets" in BESIDE.get(declared.action, ()):
         check_secrets(node, names)
     body, wrote = _body_of(declared, here, names, context)
+    _check_path(declared, here, body, context.problems)
     when, labels = value_at(node, "when"), value_at(node, "labels")
     name = str(declared.name.value)
     retried = declared.action in DEFAULT_TIMEOUT
@@ -393,6 +398,23 @@ def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[S
         ),
         wrote,
     )
+
+
+def _check_path(step: Declared, path: str, body: Body, problems: Problems) -> None:
+    """Events name a step by its path, with the numbers of iterations and visits in it; the log keeps 1,024 bytes."""
+    inside = (
+        max((len(inner.encode()) for inner, _ in walk(body.workflow)), default=0)
+        if isinstance(body, Call)
+        else 0
+    )
+    length = len(path.encode()) + inside + 20 * (path.count("/") + 1)
+    if length > _MOST_PATH:
+        problems.error(
+            Code.INVALID_NAME,
+            step.name,
+            f"the names down to the step {quoted(step.step_id)} have {length} bytes together.",
+            f"Use shorter names, or give the outer steps a short `id`; at most {_MOST_PATH} bytes are kept.",
+        )
 
 
 def _depends_on(step: Declared) -> tuple[str, ...]:

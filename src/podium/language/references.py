@@ -201,6 +201,8 @@ class Names(msgspec.Struct):
 class _Resolving:
     """One reference on its way."""
 
+    __slots__ = ("_names", "_path", "_place", "_reference", "_scalar", "_span")
+
     def __init__(
         self, names: Names, scalar: Scalar, place: Place, reference: Reference, start: int, end: int
     ) -> None:
@@ -573,6 +575,11 @@ class _Resolving:
 def not_visible(name: str, found: NotVisible, names: Names, ask: str) -> tuple[str, str]:
     """Why a step cannot be named, and what to do about it: `ask`, with the way to the step in it."""
     step = found.step
+    if found.reason == "shadowed":
+        return (
+            f"the step {quoted(name)} has the id {quoted(step.step_id)}, which means another step here.",
+            "Give one of the two another `id`.",
+        )
     if step is names.step:
         return f"the step {quoted(name)} has not run when this is asked.", "Name a step that it depends on."
     visible = list(names.scope.outwards())

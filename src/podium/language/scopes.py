@@ -78,7 +78,7 @@ class NotVisible(msgspec.Struct, frozen=True):
     """A step that exists and cannot be named from here, and why."""
 
     step: Declared
-    reason: Literal["inside", "same time"]
+    reason: Literal["inside", "same time", "shadowed"]
 
 
 def find_step(name: str, scope: Scope, asking: Declared | None) -> Declared | NotVisible | None:
@@ -89,11 +89,19 @@ def find_step(name: str, scope: Scope, asking: Declared | None) -> Declared | No
         if found is not None:
             if inner is not None and not _has_ended_before(found, inner, around):
                 return NotVisible(found, "same time")
-            return found
+            return found if is_meant(found, scope) else NotVisible(found, "shadowed")
         inner = around.owner
     outermost = list(scope.outwards())[-1]
     hidden = outermost.hidden().get(name)
     return NotVisible(hidden, "inside") if hidden is not None else None
+
+
+def is_meant(found: Declared, scope: Scope) -> bool:
+    """Whether the step's id, which is what a plan carries, means that step and no other further in."""
+    nearest = next(
+        (around.steps[found.step_id] for around in scope.outwards() if found.step_id in around.steps), found
+    )
+    return nearest is found
 
 
 def _has_ended_before(found: Declared, asking: Declared, scope: Scope) -> bool:

@@ -6,7 +6,7 @@ from podium.language.codes import Code
 from podium.language.diagnostics import quoted
 from podium.language.problems import suggestion
 from podium.language.references import Names, Place
-from podium.language.scopes import Declared, NotVisible, Scope, find_step
+from podium.language.scopes import Declared, NotVisible, Scope, find_step, is_meant
 from podium.language.tree import Mapping, Node, Scalar
 from podium.language.values import text_of
 from podium.model.plan import Break, Continue, End, Error, ErrorStep, Goto, Handlers, Target
@@ -168,6 +168,14 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
                     node,
                     f"{quoted(name)} is another branch.",
                     "Put steps that follow each other into one branch with `steps:`; branches run at the same time.",
+                )
+                return None
+            if not is_meant(found, names.scope):
+                names.problems.error(
+                    Code.TARGET_OUT_OF_REACH,
+                    node,
+                    f"{quoted(name)} has the id {quoted(found.step_id)}, which means another step here.",
+                    "Give one of the two another `id`.",
                 )
                 return None
             return Goto(found.step_id)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.plans import FINALLY, plan_of
+from podium.core.plans import FINALLY, depth_of, plan_of
 from podium.language.blocks import ERROR, START, WorkflowContext, block_of, declare
 from podium.language.codes import Code
 from podium.language.diagnostics import Diagnostic, Report, Severity, quoted
@@ -132,6 +132,9 @@ class _Reading:
         self.reports: list[Report] = []
         # The files being read, from the outermost to the innermost.
         self._open: list[str] = []
+        # How deep the calls that are open stand, all together.
+        self._depth = 0
+        self._told_depth = False
         # What came of those that are called: a file is read, and complained about, once.
         self._called_files: dict[str, Workflow | None] = {}
         self._first_is_identified = False
@@ -240,7 +243,7 @@ class _Reading:
         path: Node | None = call
         if isinstance(call, Mapping):
             path, inputs = value_at(call, "workflow"), value_at(call, "inputs")
-        called = self._called(path, context) if isinstance(path, Scalar) else None
+        called = self._called(path, names.scope.depth(), context) if isinstance(path, Scalar) else None
         given_inputs = inputs.entries if isinstance(inputs, Mapping) else {}
         values: dict[str, Data] = {}
         kinds: dict[str, Kinds] = {}
@@ -265,7 +268,7 @@ class _Reading:
             found = self._files.read(name.rsplit("/", 1)[-1], name)
             self._open[0] = found.identity if found is not None else name
 
-    def _called(self, path: Scalar, context: WorkflowContext) -> Workflow | None:
+    def _called(self, path: Scalar, depth: int, context: WorkflowContext) -> Workflow | None:
         name = str(path.value)
         if "${" in name:
             context.problems.error(
@@ -288,18 +291,23 @@ class _Reading:
                 "Write a loop instead: `while:` or `repeat_until:`.",
             )
             return None
-        if len(self._open) >= MOST_NESTED:
+        # Before it is read: how deep it stands is what bounds everybody who walks the plan.
+        if self._depth + depth < MOST_NESTED and found.identity not in self._called_files:
+            self._depth += depth
+            document = self.read(found)
+            self._depth -= depth
+            self._called_files[found.identity] = document.workflow if document is not None else None
+        called = self._called_files.get(found.identity)
+        inside = depth_of(called) if called is not None else 1
+        if self._depth + depth + inside > MOST_NESTED and not self._told_depth:
+            self._told_depth = True
             context.problems.error(
                 Code.STEPS_NESTED_TOO_DEEP,
                 path,
-                f"workflows call each other more than {MOST_NESTED} deep.",
-                "Call them one after the other.",
+                f"steps are nested more than {MOST_NESTED} deep, calls included.",
+                "Call workflows one after the other, or from further out.",
             )
-            return None
-        if found.identity not in self._called_files:
-            document = self.read(found)
-            self._called_files[found.identity] = document.workflow if document is not None else None
-        return self._called_files[found.identity]
+        return called
 
 
 _EMPTY: Final = Mapping(0, 0, {})

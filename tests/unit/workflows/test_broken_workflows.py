@@ -80,8 +80,8 @@ def test_files_that_call_each_other_too_deep_are_refused() -> None:
         (
             f"{MOST_NESTED - 1}.yaml",
             "E411",
-            "workflows call each other more than 32 deep.",
-            "Call them one after the other.",
+            "steps are nested more than 32 deep, calls included.",
+            "Call workflows one after the other, or from further out.",
         )
     ]
 

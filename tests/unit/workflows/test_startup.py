@@ -11,7 +11,7 @@ EXAMPLE = Path(__file__).parent / "spec"
 
 @pytest.mark.parametrize("command", [["validate"], ["plan"], ["plan", "--json"]], ids=" ".join)
 def test_neither_validate_nor_plan_imports_pydantic(command: list[str]) -> None:
-    path = str(sorted(EXAMPLE.glob("*.yaml"))[0])
+    path = str(min(EXAMPLE.glob("*.yaml")))
     program = (
         "import sys\n"
         "from podium.cli import main\n"

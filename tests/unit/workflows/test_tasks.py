@@ -127,9 +127,14 @@ def test_defaults_are_for_tasks_that_do_not_say_it() -> None:
 @pytest.mark.rule("R032", "D44")
 def test_retries_have_defaults_and_can_be_narrowed() -> None:
     assert Retry() == Retry(1, "linear", 1, 60, (), 0)
-    text = a_step(
-        "command: [a]\n    retry: {attempts: 3, backoff: exponential, delay: 0.5, max_delay: 9, operator: 60, on: [1, 2.0, timeout, rate_limit]}"
-    )
+    text = a_step("""command: [a]
+    retry:
+      attempts: 3
+      backoff: exponential
+      delay: 0.5
+      max_delay: 9
+      operator: 60
+      on: [1, 2.0, timeout, rate_limit]""")
     assert step(text).retry == Retry(3, "exponential", 0.5, 9, (1, 2, "timeout", "rate_limit"), 60)
     assert errors(a_step("command: [a]\n    retry: {attempts: 0}")) == [("E302", 5)]
     assert errors(a_step("command: [a]\n    retry: {backoff: quadratic}")) == [("E303", 5)]
@@ -271,7 +276,8 @@ def test_the_text_of_a_prompt_file_becomes_part_of_the_plan() -> None:
     )
     changed = {"prompts/ask.md": "Bye ${context.name}\n"}
     one, other = reading(text, files=files).plan, reading(text, files=changed).plan
-    assert one is not None and other is not None
+    assert one is not None
+    assert other is not None
     assert one.metadata.plan_version != other.metadata.plan_version
 
 
