@@ -49,8 +49,7 @@ async def show_run(
 ) -> RunView:
     """Raises `RunNotFound`, for another tenant's run too."""
     run = await store.runs.find(tenant_id, run_id)
-    snapshot: RunSnapshot = await Projecting(store, clock, Alerting(store, clock)).catch_up(
-        run.identity.run_id
-    )
+    projecting = Projecting(store, clock, Alerting(store, clock), on_demand=True)
+    snapshot: RunSnapshot = await projecting.catch_up(run.identity.run_id)
     steps = await store.load_steps(run.identity.run_id, after=after_step, limit=limit)
     return RunView(run, snapshot.summary, steps)

@@ -19,10 +19,12 @@ LAG_ALERT_SECONDS: Final = 5.0
 
 
 class Projecting:
-    def __init__(self, store: Store, clock: Clock, alerting: Alerting) -> None:
+    def __init__(self, store: Store, clock: Clock, alerting: Alerting, *, on_demand: bool = False) -> None:
+        """`on_demand`: somebody looks at a run now and then; that nobody looked before is no lag."""
         self._store = store
         self._clock = clock
         self._alerting = alerting
+        self._on_demand = on_demand
         # How far behind the log the last projection began, in seconds.
         self.lag = 0.0
 
@@ -54,5 +56,5 @@ class Projecting:
 
     def _measure_lag(self, oldest: EventRecord) -> None:
         self.lag = max(0.0, (self._clock.now() - moment(oldest.persisted_at)).total_seconds())
-        if self.lag > LAG_ALERT_SECONDS:
+        if self.lag > LAG_ALERT_SECONDS and not self._on_demand:
             self._alerting.lag_is_high(self.lag)

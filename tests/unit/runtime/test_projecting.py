@@ -145,3 +145,15 @@ def test_lag_is_measured_and_told_when_it_is_high() -> None:
         assert [alert.code for alert in scene.alerts] == ["PROJECTOR_LAG_HIGH"]
 
     asyncio.run(scenario())
+
+
+def test_a_run_that_somebody_looks_at_for_the_first_time_is_not_behind() -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        await started(scene.store)
+        scene.clock.move(3600)
+        alerting = Alerting(scene.store, scene.clock, lambda _, alert: scene.alerts.append(alert))
+        await Projecting(scene.store, scene.clock, alerting, on_demand=True).catch_up(R1)
+        assert scene.alerts == []
+
+    asyncio.run(scenario())
