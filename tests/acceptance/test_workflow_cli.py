@@ -405,3 +405,16 @@ def test_what_a_hostile_name_holds_does_not_reach_the_terminal(folder: Path) -> 
             )
             assert done.returncode in (0, 65)
             assert b"\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_commands(shell: str) -> None:
+    done = podium("completion", shell)
+    assert done.returncode == 0
+    assert "_PODIUM_COMPLETE" in done.stdout
+
+
+def test_the_shell_is_told_which_commands_there_are() -> None:
+    asked = {"COMP_WORDS": "podium va", "COMP_CWORD": "1", "_PODIUM_COMPLETE": "bash_complete"}
+    done = podium(env={**os.environ, **asked})
+    assert done.stdout.split() == ["plain,validate"]

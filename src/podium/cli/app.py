@@ -44,6 +44,9 @@ _EXIT_OF: Final = {
 }
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
+# Set by the shell when it asks for completions (`podium completion`).
+COMPLETE_VARIABLE: Final = "_PODIUM_COMPLETE"
+
 # name: (module, attribute, first line of its help)
 _COMMANDS: Final = {
     "run": ("podium.cli.running", "run", "Run a workflow and wait for its end."),
@@ -70,6 +73,7 @@ _COMMANDS: Final = {
     "store": ("podium.cli.store", "store", "Look after the store."),
     "export": ("podium.cli.transfer", "export_", "Write a run as JSON lines."),
     "import": ("podium.cli.transfer", "import_", "Put an exported run into a store."),
+    "completion": ("podium.cli.completion", "completion", "Complete commands in the shell."),
     "prune": ("podium.cli.transfer", "prune", "Remove ended runs."),
 }
 
@@ -107,6 +111,11 @@ def cli() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and say how it ended."""
+    wanted = os.environ.get(COMPLETE_VARIABLE)
+    if wanted is not None:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "podium", COMPLETE_VARIABLE, wanted)
     try:
         # Not cli.main: it would answer a reader that went away with exit code 1, which is "the workflow failed".
         with cli.make_context("podium", list(arguments)) as context:
