@@ -1,5 +1,6 @@
 """Reading a workflow: what checking every name and compiling a plan cost beside the bare YAML."""
 
+import os
 import statistics
 import subprocess
 import sys
@@ -23,7 +24,6 @@ version: "2.0"
 name: Measured
 context:
   branch: main
-  limit: 3
 """
 # Eighteen lines, as people write steps.
 _STEP = """\
@@ -31,7 +31,7 @@ _STEP = """\
     description: what the step is for
     command: [make, "target-{index}", "--branch=${{context.branch}}"]
     when:
-      expr: ${{steps.Step {before}.exit_code}} == 0 and ${{context.limit}} < 10
+      expr: ${{steps.Step {before}.exit_code}} == 0
     env:
       LOG_LEVEL: debug
       BRANCH: ${{context.branch}}
@@ -111,6 +111,8 @@ def _starting(report: Report) -> None:
             "python -c pass": [sys.executable, "-c", "pass"],
         }
         times: dict[str, list[float]] = {name: [] for name in commands}
+        for command in commands.values():
+            _seconds(command)  # compiled files are written and the disk cache is filled
         for _ in range(_STARTS):
             for name, command in commands.items():
                 times[name].append(_seconds(command))
@@ -122,6 +124,8 @@ def _starting(report: Report) -> None:
 
 
 def _seconds(command: list[str]) -> float:
+    # As users have it: whoever forbids compiled files measures the compiler.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     started = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.perf_counter() - started

@@ -168,7 +168,7 @@ class _ByHand:
                 self._head += 1
                 self._db.execute(log._INSERT_EVENT, (self._number, self._head, *self._rows[self._next]))
                 self._next += 1
-            self._db.execute(log._UPDATE_RUN, ("RUNNING", self._head, _NOW, self._number))
+            self._db.execute(log._MOVE_HEAD, (self._head, _NOW, self._number))
             self._db.execute("COMMIT")
 
     def close(self) -> None:
@@ -271,7 +271,7 @@ class _GroupByHand:
                     _look_up(self._db, run_id, run[0], [row])
                 run[1] += 1
                 self._db.execute(log._INSERT_EVENT, (run[0], run[1], *row))
-                self._db.execute(log._UPDATE_RUN, ("RUNNING", run[1], _NOW, run[0]))
+                self._db.execute(log._MOVE_HEAD, (run[1], _NOW, run[0]))
             self._db.execute("COMMIT")
             self._loop.call_soon_threadsafe(self._answer, batch)
 

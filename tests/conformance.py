@@ -29,6 +29,7 @@ RULES_OF_PROMISES = {
     "a_thousand_repetitions_change_nothing": ("ES04",),
     "an_event_that_cannot_be_kept_is_refused_with_its_whole_batch": ("G44", "G48"),
     "an_id_that_is_none_is_refused": ("G44",),
+    "no_name_has_100_kb_of_hostile_text": ("G44",),
     "types_nobody_knows_are_kept": ("ES13", "ES21"),
     "a_driver_that_missed_something_is_told_what": ("G40",),
     "a_watcher_sees_everything_once_and_in_order": ("ES08", "G09"),
@@ -51,6 +52,8 @@ _ROW = re.compile(
     r"^\| (?P<id>[A-Z]+[0-9.]+) \| (?P<rule>[^|]*) \| (?P<tests>[^|]*) \| (?P<planted>[^|]*) \|$"
 )
 
+_NOT_SHOWN = re.compile(r"later:|only advice:", re.IGNORECASE)
+
 
 def marked_tests() -> dict[str, list[str]]:
     """For each rule the tests that are marked with it, as `file::test`."""
@@ -70,15 +73,16 @@ def marked_tests() -> dict[str, list[str]]:
 
 def promised() -> set[str]:
     """The names of all promises of stores."""
-    tree = ast.parse((TESTS.parent / "src" / "podium" / "testing" / "store_promises.py").read_text())
-    functions = (node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    modules = (TESTS.parent / "src" / "podium" / "testing" / "store_promises").glob("*.py")
+    trees = [ast.parse(module.read_text()) for module in modules]
+    functions = [node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return {name.removeprefix("test_") for name in functions if name.startswith("test_")}
 
 
 def later() -> set[str]:
-    """Rows that belong to a part which does not exist yet."""
+    """Rows that belong to a part which does not exist yet, or that only advise."""
     lines = (line for path in TABLES.glob("*.md") for line in path.read_text().splitlines())
-    return {row["id"] for line in lines if (row := _ROW.match(line)) and "later:" in row["rule"].lower()}
+    return {row["id"] for line in lines if (row := _ROW.match(line)) and _NOT_SHOWN.search(row["rule"])}
 
 
 def rows() -> dict[str, Path]:

@@ -1,6 +1,7 @@
 """The one place that picks real parts."""
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +58,27 @@ def runs_folder(given: Path | None) -> Path:
     return given or Path(os.environ.get("PODIUM_RUNS") or "runs")
 
 
-def local_engine(store: Store, clock: Clock, runs: Path) -> Engine:
-    from podium.engines.local import LocalEngine
+def local_engine(
+    store: Store, clock: Clock, runs: Path, *, lease: float | None = None, lock_wait: float | None = None
+) -> Engine:
+    """`lease`, `lock_wait`: seconds, else PODIUM_LEASE and PODIUM_LOCK_WAIT, else the engine's own."""
+    from podium.artifacts.local import LocalArtifacts
+    from podium.engines.local import LEASE, LOCK_WAIT, LocalEngine
 
-    return LocalEngine(store, clock, runs)
+    return LocalEngine(
+        store,
+        clock,
+        runs,
+        lease=_seconds(lease, "PODIUM_LEASE", LEASE),
+        lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
+        artifacts=LocalArtifacts,
+    )
+
+
+def _seconds(given: float | None, variable: str, default: timedelta) -> timedelta:
+    if given is not None:
+        return timedelta(seconds=given)
+    try:
+        return timedelta(seconds=float(os.environ[variable]))
+    except (KeyError, ValueError, OverflowError):
+        return default

@@ -36,6 +36,13 @@ class Change(NamedTuple):
 
 CHANGES = [
     Change(
+        "100_kb_of_hostile_prose_comes_back_byte_for_byte",
+        "            write.payload,\n        )\n        for seq",
+        '            write.payload.replace(b"\\\\u0000", b""),\n        )\n        for seq',
+        "rules.py",
+        {"field": "a value in a payload", "text": "NUL"},
+    ),
+    Change(
         "a_busy_run_does_not_keep_the_others_from_being_delivered",
         "min(free, key=lambda one: one[0])",
         "free[0]",
@@ -150,6 +157,18 @@ CHANGES = [
         "            and not self._full_limit",
     ),
     Change(
+        "no_name_has_100_kb_of_hostile_text",
+        "        texts.check_limit(limit)\n",
+        "",
+        arguments={"field": "name of a limit"},
+    ),
+    Change(
+        "nothing_is_found_by_a_name_of_hostile_text",
+        "        last = texts.cursor_of(query)\n",
+        "        last = int(query.cursor) if query.cursor is not None else None\n",
+        arguments={"question": "cursor of a page"},
+    ),
+    Change(
         "of_a_batch_only_what_is_new_is_stored",
         "            fresh.setdefault(write.idempotency_key, write)\n",
         "            fresh[write.event_id + str(len(fresh))] = write\n",
@@ -208,6 +227,12 @@ CHANGES = [
         "wake_ups_are_due_in_order_and_gone_when_dropped",
         "            kept.wake_ups.pop(key, None)\n",
         "            pass\n",
+    ),
+    Change(
+        "what_a_broker_says_is_kept_for_people_whatever_it_is",
+        "        error = texts.readable(error)\n",
+        "",
+        arguments={"text": "NUL"},
     ),
     Change(
         "without_a_bus_nothing_waits",

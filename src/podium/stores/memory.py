@@ -29,7 +29,7 @@ from podium.model.times import Timestamp, timestamp
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
-from podium.stores import rules
+from podium.stores import rules, texts
 
 
 @dataclass
@@ -90,6 +90,7 @@ class MemoryStore:
 
     async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
         check_new_run(new)
+        texts.check_texts_of_run(new)
         rules.check_writes(writes)
         admission = _admission(new)
         earlier = next((kept for kept in self._runs.values() if _admitted(kept.row) == admission), None)
@@ -120,6 +121,7 @@ class MemoryStore:
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
         rules.check_writes(writes)
+        texts.check_wake_ups(set_wake_ups)
         kept = self._kept(run_id)
         known = {
             w.idempotency_key: kept.by_key[w.idempotency_key]
@@ -179,6 +181,7 @@ class MemoryStore:
         return self._kept(run_id).row
 
     async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        texts.check_engine(engine)
         kept = self._kept(run_id)
         lease = kept.leases.get(fence.attempt)
         rules.check_fence(run_id, (), fence, lease.generation if lease and lease.owner else None)
@@ -196,6 +199,7 @@ class MemoryStore:
     # --- leases and the queue ---------------------------------------------------------------------
 
     async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+        texts.check_holder(owner, attempt)
         kept = self._kept(run_id)
         if self._is_live(kept, attempt) or (not attempt and self._full_limit(_scopes_of_row(kept.row))):
             return None
@@ -217,6 +221,7 @@ class MemoryStore:
             held.owner, held.expires = "", float("-inf")
 
     async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        texts.check_holder(owner)
         now = timestamp(self._clock.now())
         waiting = [
             kept
@@ -239,6 +244,7 @@ class MemoryStore:
         return live, self._served.get(tenant, 0), -kept.row.priority, kept.number
 
     async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+        texts.check_holder(owner)
         for kept in self._runs.values():
             started = kept.row.status in (RunStatus.RUNNING, RunStatus.PAUSED)
             if started and not self._is_live(kept, "") and not self._full_limit(_scopes_of_row(kept.row)):
@@ -246,6 +252,7 @@ class MemoryStore:
         return None
 
     async def set_limit(self, limit: Limit) -> None:
+        texts.check_limit(limit)
         self._limits[limit.tenant_id, limit.scope, limit.name] = limit.most
 
     async def limits(self, tenant_id: str) -> list[Limit]:
@@ -294,6 +301,7 @@ class MemoryStore:
     async def save_snapshot(
         self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
     ) -> None:
+        texts.check_snapshot(summary, changed_steps)
         kept = self._kept(run_id)
         if kept.summary is not None and kept.summary.last_event_seq > summary.last_event_seq:
             return
@@ -304,6 +312,7 @@ class MemoryStore:
         return self._kept(run_id).summary
 
     async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
+        texts.check_name("after", after)
         steps = self._kept(run_id).steps
         return [steps[key] for key in sorted(key for key in steps if key > after)[:limit]]
 
@@ -314,11 +323,14 @@ class MemoryStore:
     # --- the outbox -------------------------------------------------------------------------------
 
     async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
+        texts.check_name("bus", bus)
         if bus in self._buses:
             return
         earlier = self._runs if from_start else {}
         self._buses[bus] = {
-            run_id: _Line(waiting=[record.run_seq for record in kept.log]) for run_id, kept in earlier.items()
+            run_id: _Line(waiting=[record.run_seq for record in kept.log])
+            for run_id, kept in earlier.items()
+            if kept.log
         }
 
     async def remove_bus(self, bus: str) -> None:
@@ -328,6 +340,7 @@ class MemoryStore:
     async def claim_line(
         self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
     ) -> OutboxClaim | None:
+        texts.check_holder(owner)
         now = self._clock.elapsed()
         lines = self._buses.get(bus, {})
         free = [
@@ -364,6 +377,7 @@ class MemoryStore:
         line = self._held_line(claim)
         if line is None or not line.waiting:
             return False
+        error = texts.readable(error)
         line.held_until = float("-inf")
         line.failures += 1
         line.error = error
@@ -461,7 +475,7 @@ class MemoryTenantRuns:
         return kept.row
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
-        last = int(query.cursor) if query.cursor is not None else None
+        last = texts.cursor_of(query)
         found = [
             kept
             for kept in sorted(self._store._runs.values(), key=lambda kept: -kept.number)

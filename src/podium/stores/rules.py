@@ -5,6 +5,8 @@ PostgreSQL cannot drift apart.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -15,6 +17,17 @@ from podium.model.runs import NewRun, Run, RunQuery, request_id_of
 from podium.model.times import Timestamp
 from podium.model.transitions import TERMINAL, RunStatus, run_status_after
 from podium.ports.store import AppendedEvent
+
+# Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.
+BUS_ROWS_AT_ONCE: Final = 10_000
+
+
+class BusState(StrEnum):
+    """A bus that is filled gets new events already, and is claimed when it is open; one being removed is neither."""
+
+    FILLING = "filling"
+    OPEN = "open"
+    REMOVING = "removing"
 
 
 def check_writes(writes: Sequence[EventWrite]) -> None:

@@ -139,7 +139,7 @@ def test_an_append_that_was_lost_at_commit_says_so_and_is_safe_to_repeat(server:
         store = await PostgresStore.open(server.conninfo)
         lease = await started(store)
         # A trigger that runs at commit ends its own connection: nobody can tell whether that was before or after.
-        # Here it was before; that one which was stored is found again is seen with kill -9 above.
+        # Here it was before; after it: test_network.py.
         with psycopg.connect(server.conninfo, autocommit=True) as beside:
             beside.execute(
                 "CREATE FUNCTION podium.hang_up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -161,7 +161,7 @@ def test_an_append_that_was_lost_at_commit_says_so_and_is_safe_to_repeat(server:
     asyncio.run(scenario())
 
 
-def test_a_server_that_never_answers_is_not_waited_for(server: PostgresServer) -> None:
+def test_a_statement_that_others_hold_up_is_not_waited_for(server: PostgresServer) -> None:
     async def scenario() -> None:
         store = await PostgresStore.open(server.conninfo, budget=timedelta(seconds=0.3))
         await started(store)

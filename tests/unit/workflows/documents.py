@@ -178,7 +178,7 @@ def paths(document: Document, here: DocumentPath = ()) -> Iterator[DocumentPath]
 
 def _changed_at(document: Document, path: DocumentPath, draw: st.DrawFn) -> Document:
     if path:
-        copy = dict(document) if isinstance(document, dict) else list(document)
+        copy: Any = dict(document) if isinstance(document, dict) else list(document)
         copy[path[0]] = _changed_at(document[path[0]], path[1:], draw)
         return copy
     ways = ["replace"]
@@ -279,7 +279,7 @@ def _step(draw: st.DrawFn, name: str, here: list[str], names: Iterator[str], dep
             step[key] = draw(fitting(RECORDS["step"].fields[key].shape, 1))
     if draw(st.booleans()):
         step["when"] = draw(_conditions(here))
-    if here and draw(st.booleans()):
+    if len(here) > 0 and draw(st.booleans()):
         target = st.sampled_from([{"end": True}, {"error": "x"}, *({"goto": other} for other in here)])
         step["on"] = draw(
             st.dictionaries(st.sampled_from(["success", "failure", "timeout", "skipped"]), target, min_size=1)
@@ -291,7 +291,9 @@ def _conditions(here: list[str]) -> st.SearchStrategy[Document]:
     asked = [{"step_ok": name} for name in here] + [
         {"expr": f"${{steps.{name}.exit_code}} > 0.5"} for name in here
     ]
-    leaves = st.sampled_from([True, False, {"env_set": "CI"}, {"file_exists": "a.txt"}, *asked])
+    leaves: st.SearchStrategy[Document] = st.sampled_from(
+        [True, False, {"env_set": "CI"}, {"file_exists": "a.txt"}, *asked]
+    )
     return st.recursive(
         leaves,
         lambda inner: (

@@ -70,7 +70,14 @@ class Connections:
         """A connection of one's own, to be closed by whoever asked for it."""
         try:
             connection = await AsyncConnection.connect(self._conninfo, autocommit=True)
-            await connection.execute(_SETTINGS, [self.schema, f"{self._budget * 1000:.0f}ms"])
+            is_ready = False
+            try:
+                async with self._deadline(connection, patient=False):
+                    await connection.execute(_SETTINGS, [self.schema, f"{self._budget * 1000:.0f}ms"])
+                is_ready = True
+            finally:
+                if not is_ready:
+                    connection.pgconn.finish()
         except psycopg.Error as error:
             raise self.unavailable(error) from error
         return connection
@@ -187,20 +194,17 @@ class Connections:
 
     async def _give_back(self, connection: Connection) -> None:
         """Only what is known to be idle is lent again; ending a session is how the server rolls back."""
-        reusable = not connection.closed and not self._closed
-        if reusable and connection.pgconn.transaction_status in (
-            TransactionStatus.INTRANS,
-            TransactionStatus.INERROR,
-        ):
-            try:
-                async with self._deadline(connection, patient=False):
-                    await connection.execute("ROLLBACK")
-            except psycopg.Error:
-                reusable = False
-        if reusable and connection.pgconn.transaction_status == TransactionStatus.IDLE:
-            self._idle.append(connection)
-        else:
-            connection.pgconn.finish()
+        try:
+            if not (connection.closed or self._closed) and _is_in_transaction(connection):
+                with suppress(psycopg.Error):
+                    async with self._deadline(connection, patient=False):
+                        await connection.execute("ROLLBACK")
+        finally:
+            is_idle = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE
+            if is_idle and not self._closed:
+                self._idle.append(connection)
+            else:
+                connection.pgconn.finish()
 
     @asynccontextmanager
     async def _deadline(self, connection: Connection, *, patient: bool) -> AsyncIterator[None]:
@@ -213,6 +217,10 @@ class Connections:
             yield
         finally:
             watchdog.cancel()
+
+
+def _is_in_transaction(connection: Connection) -> bool:
+    return connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 
 def _has_something_to_say(connection: Connection) -> bool:

@@ -9,6 +9,7 @@ from podium.errors import RunNotFound
 from podium.model.leases import Fence, Lease
 from podium.model.runs import Run
 from podium.ports.store import Claimed
+from podium.stores import texts
 from podium.stores.postgres import limits
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.limits import REACHED, named
@@ -75,6 +76,7 @@ SELECT {RUN} FROM runs r WHERE r.tenant_id = %s AND {_LAPSED}
 async def claim(
     connections: Connections, run_id: str, *, owner: str, ttl: timedelta, attempt: str
 ) -> Lease | None:
+    texts.check_holder(owner, attempt)
     askable(run_id)
     async with connections.writing() as connection:
         number, run = await _locked(connection, run_id)
@@ -144,6 +146,7 @@ async def _claim_any(
     Others may be quicker in between, or hold the row for a moment (it is skipped): then the next tenant has its turn,
     and when all were tried, one looks again.
     """
+    texts.check_holder(owner)
     for _ in range(_MOST_TRIES):
         async with connections.lend() as connection:
             found = await connection.execute(tenants.encode())

@@ -8,7 +8,7 @@ from typing import Final
 
 from podium.model.events import RunIdentity
 from podium.ports.store import Limit
-from podium.stores import rules
+from podium.stores import rules, texts
 from podium.stores.postgres.connections import Connection, Connections
 
 
@@ -55,6 +55,7 @@ async def reached(connection: Connection, run: RunIdentity, concurrency_key: str
 
 
 async def set_limit(connections: Connections, limit: Limit) -> None:
+    texts.check_limit(limit)
     async with connections.writing() as connection:
         await connection.execute(
             "INSERT INTO limits (tenant_id, scope, name, most) VALUES (%s, %s, %s, %s) "
@@ -64,6 +65,8 @@ async def set_limit(connections: Connections, limit: Limit) -> None:
 
 
 async def limits(connections: Connections, tenant_id: str) -> list[Limit]:
+    if not texts.could_be_kept(tenant_id):
+        return []
     async with connections.lend() as connection:
         found = await connection.execute(
             "SELECT tenant_id, scope, name, most FROM limits WHERE tenant_id = %s ORDER BY scope, name",

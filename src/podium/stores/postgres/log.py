@@ -12,7 +12,7 @@ from podium.model.runs import Backpressure, EngineRunRef, NewRun, Run, check_new
 from podium.model.times import Timestamp
 from podium.model.transitions import TERMINAL
 from podium.ports.store import AppendedEvent, CreatedRun
-from podium.stores import rules
+from podium.stores import rules, texts
 from podium.stores.postgres import limits, outbox
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, RUN, askable, identity_of, records_of, run_of
@@ -84,6 +84,7 @@ async def append(
     drop_wake_ups: Sequence[str],
 ) -> tuple[AppendedEvent, ...]:
     rules.check_writes(writes)
+    texts.check_wake_ups(set_wake_ups)
     askable(run_id)
     known: dict[str, EventRecord] = {}
     stored: Sequence[EventRecord] = ()
@@ -106,7 +107,7 @@ async def append(
             await _set_wake_ups(connection, run.number, set_wake_ups)
         if drop_wake_ups:
             drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
-            await connection.execute(drop, [run.number, list(drop_wake_ups)])
+            await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
     return rules.outcome(writes, known, stored)
 
 
@@ -165,6 +166,7 @@ async def _set_wake_ups(connection: Connection, number: int, wake_ups: Sequence[
 
 async def create_run(connections: Connections, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
     check_new_run(new)
+    texts.check_texts_of_run(new)
     rules.check_writes(writes)
     run = new.identity
     admission = [
@@ -242,6 +244,7 @@ async def get_run(connections: Connections, run_id: str) -> Run:
 
 
 async def set_engine(connections: Connections, run_id: str, engine: EngineRunRef, fence: Fence) -> None:
+    texts.check_engine(engine)
     askable(run_id)
     async with connections.transaction() as connection:
         run = await _open_run(connections, connection, run_id, fence, [])
@@ -253,6 +256,8 @@ async def set_engine(connections: Connections, run_id: str, engine: EngineRunRef
 
 
 async def run_of_engine(connections: Connections, engine: EngineRunRef) -> Run | None:
+    if not texts.could_be_kept(engine.provider, engine.workflow_id, engine.provider_run_id):
+        return None
     async with connections.lend() as connection:
         found = await connection.execute(
             f"SELECT {RUN} FROM runs r WHERE (provider, workflow_id, provider_run_id) = (%s, %s, %s) "

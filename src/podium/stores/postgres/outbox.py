@@ -4,25 +4,34 @@ from datetime import timedelta
 from typing import Final
 
 from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.stores import rules, texts
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, as_text, identity_of, records_of
 
 # The line first: its row is the lock under which rows are added and removed.
 _ADD_LINES: Final = """
-INSERT INTO outbox_lines (bus, run, first_seq) SELECT bus, %s, %s::bigint FROM buses ORDER BY bus
+INSERT INTO outbox_lines (bus, run, first_seq)
+SELECT bus, %s, %s::bigint FROM buses WHERE state <> 'removing' ORDER BY bus
 ON CONFLICT (run, bus) DO UPDATE SET first_seq = least(outbox_lines.first_seq, excluded.first_seq)
 """
 _ADD_ROWS: Final = (
-    "INSERT INTO outbox (run, bus, run_seq) SELECT %s, bus, generate_series(%s::bigint, %s) FROM buses"
+    "INSERT INTO outbox (run, bus, run_seq) SELECT %s, bus, generate_series(%s::bigint, %s) FROM buses "
+    "WHERE state <> 'removing'"
 )
+# MATERIALIZED: chosen once. In some plans PostgreSQL would choose again for every line it compares, skip those it has
+# just updated, and so claim many lines for a caller that hears of one.
 _CLAIM: Final = """
+WITH chosen AS MATERIALIZED (
+    SELECT run, bus FROM outbox_lines
+     WHERE bus = %(bus)s AND first_seq IS NOT NULL
+       AND EXISTS (SELECT FROM buses b WHERE b.bus = %(bus)s AND b.state = 'open')
+       AND held_until <= clock_timestamp() AND not_before <= clock_timestamp()
+     ORDER BY turn, number LIMIT 1 FOR UPDATE SKIP LOCKED
+)
 UPDATE outbox_lines line
    SET generation = generation + 1, owner = %(owner)s, held_until = clock_timestamp() + %(ttl)s,
        turn = clock_timestamp()
-  FROM (SELECT run, bus FROM outbox_lines
-         WHERE bus = %(bus)s AND first_seq IS NOT NULL
-           AND held_until <= clock_timestamp() AND not_before <= clock_timestamp()
-         ORDER BY turn, number LIMIT 1 FOR UPDATE SKIP LOCKED) chosen
+  FROM chosen
  WHERE (line.run, line.bus) = (chosen.run, chosen.bus)
 RETURNING line.run, line.generation, line.failures
 """
@@ -40,6 +49,42 @@ _SET_FIRST: Final = """
 UPDATE outbox_lines SET first_seq = (SELECT min(run_seq) FROM outbox WHERE (run, bus) = (%(run)s, %(bus)s))
  WHERE (run, bus) = (%(run)s, %(bus)s)
 """
+_FILLED: Final = (
+    "SELECT filled_run, filled_seq FROM buses WHERE bus = %s AND state = 'filling' FOR NO KEY UPDATE"
+)
+# A run has no gaps, so the first and the last of its next events are all that is needed.
+_EVENTS_FROM: Final = """
+SELECT run, min(run_seq), max(run_seq)
+  FROM (SELECT run, run_seq FROM events WHERE (run, run_seq) > (%s, %s) ORDER BY run, run_seq LIMIT %s) next
+ GROUP BY run ORDER BY run
+"""
+_FILL_LINES: Final = """
+INSERT INTO outbox_lines (bus, run, first_seq)
+SELECT %(bus)s, run, first FROM unnest(%(runs)s::bigint[], %(first)s::bigint[]) AS part (run, first) ORDER BY run
+ON CONFLICT (run, bus) DO UPDATE SET first_seq = least(outbox_lines.first_seq, excluded.first_seq)
+"""
+# What was appended since the bus was added is there already.
+_FILL_ROWS: Final = """
+INSERT INTO outbox (run, bus, run_seq) SELECT run, %(bus)s, generate_series(first, last)
+  FROM unnest(%(runs)s::bigint[], %(first)s::bigint[], %(last)s::bigint[]) AS part (run, first, last)
+ON CONFLICT DO NOTHING
+"""
+_REMOVED: Final = "SELECT bus FROM buses WHERE bus = %(bus)s AND state = 'removing' FOR NO KEY UPDATE"
+# Under their locks, as whoever delivers takes rows out.
+_LINES_WITH_WORK: Final = """
+SELECT run FROM outbox_lines WHERE bus = %(bus)s AND first_seq IS NOT NULL
+ ORDER BY turn, number LIMIT %(most)s FOR UPDATE
+"""
+_REMOVE_WAITING: Final = """
+DELETE FROM outbox o
+ USING (SELECT run, run_seq FROM outbox WHERE bus = %(bus)s AND run = ANY(%(runs)s)
+         ORDER BY run, run_seq LIMIT %(most)s) part
+ WHERE (o.run, o.bus, o.run_seq) = (part.run, %(bus)s, part.run_seq)
+"""
+_SET_FIRST_OF_LINES: Final = """
+UPDATE outbox_lines l SET first_seq = (SELECT min(run_seq) FROM outbox o WHERE (o.run, o.bus) = (l.run, l.bus))
+ WHERE bus = %(bus)s AND run = ANY(%(runs)s)
+"""
 
 
 async def add(connection: Connection, run: int, first: int, last: int) -> None:
@@ -49,28 +94,97 @@ async def add(connection: Connection, run: int, first: int, last: int) -> None:
 
 
 async def add_bus(connections: Connections, bus: str, *, from_start: bool) -> None:
+    texts.check_name("bus", bus)
+    wanted = rules.BusState.FILLING if from_start else rules.BusState.OPEN
+    while (state := await _added(connections, bus, wanted)) == rules.BusState.REMOVING:
+        await _remove_rows(connections, bus)
+    while state == rules.BusState.FILLING and await fill_some(connections, bus):
+        pass
+
+
+async def _added(connections: Connections, bus: str, wanted: rules.BusState) -> str | None:
+    """The state of the bus then, which may have been there before."""
     async with connections.transaction(patient=True) as connection:
         await _exclude_writers(connections, connection)
-        added = await connection.execute(
-            "INSERT INTO buses (bus) VALUES (%s) ON CONFLICT DO NOTHING RETURNING bus", [bus]
-        )
-        if await added.fetchone() is None or not from_start:
-            return
         await connection.execute(
-            "INSERT INTO outbox_lines (bus, run, first_seq) "
-            "SELECT %s, number, CASE WHEN head > 0 THEN 1 END FROM runs ORDER BY number",
-            [bus],
+            "INSERT INTO buses (bus, state) VALUES (%s, %s) ON CONFLICT DO NOTHING", [bus, wanted]
         )
+        return await _state_of(connection, bus)
+
+
+async def _state_of(connection: Connection, bus: str) -> str | None:
+    row = await (await connection.execute("SELECT state FROM buses WHERE bus = %s", [bus])).fetchone()
+    return row[0] if row is not None else None
+
+
+async def fill_some(connections: Connections, bus: str) -> bool:
+    """Put the next older events into the lines of a bus; False when it has all of them."""
+    async with connections.writing(patient=True) as connection:
+        filled = await (await connection.execute(_FILLED, [bus])).fetchone()
+        if filled is None:
+            return False
+        found = await connection.execute(_EVENTS_FROM, [*filled, rules.BUS_ROWS_AT_ONCE])
+        runs = await found.fetchall()
+        if not runs:
+            await connection.execute("UPDATE buses SET state = 'open' WHERE bus = %s", [bus])
+            return False
+        # Nobody prunes them meanwhile; those that are gone are left out.
+        kept = await connection.execute(
+            "SELECT number FROM runs WHERE number = ANY(%s) ORDER BY number FOR KEY SHARE",
+            [[run for run, _, _ in runs]],
+        )
+        there = {run for (run,) in await kept.fetchall()}
+        parts = list(zip(*[part for part in runs if part[0] in there], strict=True)) or [(), (), ()]
+        asked = {"bus": bus, "runs": list(parts[0]), "first": list(parts[1]), "last": list(parts[2])}
+        await connection.execute(_FILL_LINES, asked)
+        await connection.execute(_FILL_ROWS, asked)
+        last_run, _, last_seq = runs[-1]
         await connection.execute(
-            "INSERT INTO outbox (run, bus, run_seq) SELECT run, %s, run_seq FROM events", [bus]
+            "UPDATE buses SET filled_run = %s, filled_seq = %s WHERE bus = %s", [last_run, last_seq, bus]
         )
+    return True
 
 
 async def remove_bus(connections: Connections, bus: str) -> None:
+    if not texts.could_be_kept(bus):
+        return
     async with connections.transaction(patient=True) as connection:
         await _exclude_writers(connections, connection)
-        for table in ("outbox", "outbox_lines", "dead_letters", "buses"):
-            await connection.execute(f"DELETE FROM {table} WHERE bus = %s".encode(), [bus])
+        await connection.execute("UPDATE buses SET state = 'removing' WHERE bus = %s", [bus])
+    await _remove_rows(connections, bus)
+
+
+async def _remove_rows(connections: Connections, bus: str) -> None:
+    while await remove_some(connections, bus):
+        pass
+    async with connections.transaction(patient=True) as connection:
+        await _exclude_writers(connections, connection)
+        if await _state_of(connection, bus) == rules.BusState.REMOVING:
+            # What somebody may have put back meanwhile goes, too.
+            for table in ("outbox", "outbox_lines", "dead_letters", "buses"):
+                await connection.execute(f"DELETE FROM {table} WHERE bus = %s".encode(), [bus])
+
+
+async def remove_some(connections: Connections, bus: str) -> bool:
+    """Delete some of the rows of a bus that is being removed; False when there are none."""
+    some = {"bus": bus, "most": rules.BUS_ROWS_AT_ONCE}
+    async with connections.writing(patient=True) as connection:
+        if await (await connection.execute(_REMOVED, some)).fetchone() is None:
+            return False
+        found = await connection.execute(_LINES_WITH_WORK, some)
+        runs = [run for (run,) in await found.fetchall()]
+        if runs:
+            await connection.execute(_REMOVE_WAITING, {**some, "runs": runs})
+            await connection.execute(_SET_FIRST_OF_LINES, {**some, "runs": runs})
+            return True
+        for table, condition in (("dead_letters", "true"), ("outbox_lines", "first_seq IS NULL")):
+            remove = (
+                f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} "
+                f"WHERE bus = %(bus)s AND {condition} LIMIT %(most)s))"
+            )
+            if (await connection.execute(remove.encode(), some)).rowcount:
+                return True
+    return False
 
 
 async def _exclude_writers(connections: Connections, connection: Connection) -> None:
@@ -83,6 +197,9 @@ async def _exclude_writers(connections: Connections, connection: Connection) -> 
 async def claim_line(
     connections: Connections, bus: str, *, owner: str, ttl: timedelta, limit: int
 ) -> OutboxClaim | None:
+    texts.check_holder(owner)
+    if not texts.could_be_kept(bus):
+        return None
     async with connections.writing() as connection:
         claimed = await connection.execute(_CLAIM, {"bus": bus, "owner": owner, "ttl": ttl})
         line = await claimed.fetchone()
@@ -121,8 +238,7 @@ async def delivered(connections: Connections, claim: OutboxClaim, through_seq: i
 async def failed(
     connections: Connections, claim: OutboxClaim, error: str, retry_in: timedelta | None
 ) -> bool:
-    # The words of a broker may hold anything; PostgreSQL keeps no NUL and no half characters.
-    error = error.replace("\0", "\ufffd").encode(errors="replace").decode()
+    error = texts.readable(error)
     async with connections.writing() as connection:
         held = await connection.execute(_HELD, [claim.run_id, claim.bus, claim.generation])
         line = await held.fetchone()
@@ -160,6 +276,8 @@ async def _bury(connection: Connection, where: dict[str, object]) -> None:
 
 
 async def lines(connections: Connections, bus: str | None) -> list[OutboxLine]:
+    if not texts.could_be_kept(bus):
+        return []
     next_at = f"CASE WHEN l.not_before > clock_timestamp() THEN {as_text('l.not_before')} END"
     async with connections.lend() as connection:
         found = await connection.execute(
@@ -185,6 +303,8 @@ async def lines(connections: Connections, bus: str | None) -> list[OutboxLine]:
 
 
 async def dead_letters(connections: Connections, bus: str | None) -> list[DeadLetter]:
+    if not texts.could_be_kept(bus):
+        return []
     async with connections.lend() as connection:
         found = await connection.execute(
             "SELECT d.bus, r.run_id, d.run_seq, d.event_type, d.failures, d.error, d.died_at "
@@ -208,6 +328,8 @@ async def dead_letters(connections: Connections, bus: str | None) -> list[DeadLe
 
 
 async def retry_dead(connections: Connections, bus: str, run_id: str, run_seq: int) -> bool:
+    if not texts.could_be_kept(bus, run_id):
+        return False
     async with connections.writing() as connection:
         run = await _exhume(connection, bus, run_id, run_seq)
         if run is None:
@@ -225,6 +347,8 @@ async def retry_dead(connections: Connections, bus: str, run_id: str, run_seq: i
 
 
 async def drop_dead(connections: Connections, bus: str, run_id: str, run_seq: int) -> bool:
+    if not texts.could_be_kept(bus, run_id):
+        return False
     async with connections.writing() as connection:
         return await _exhume(connection, bus, run_id, run_seq) is not None
 

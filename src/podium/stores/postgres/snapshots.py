@@ -7,6 +7,7 @@ import msgspec
 
 from podium.errors import RunNotFound
 from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.stores import texts
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import askable
 
@@ -29,6 +30,7 @@ ON CONFLICT (run, step_id) DO UPDATE SET step = excluded.step
 async def save(
     connections: Connections, run_id: str, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
 ) -> None:
+    texts.check_snapshot(summary, changed_steps)
     askable(run_id)
     async with connections.writing() as connection:
         # Shared with other savers, and not with whoever prunes the run.
@@ -53,6 +55,7 @@ async def load_summary(connections: Connections, run_id: str) -> RunSummary | No
 
 
 async def load_steps(connections: Connections, run_id: str, *, after: str, limit: int) -> list[StepSnapshot]:
+    texts.check_name("after", after)
     askable(run_id)
     async with connections.lend() as connection:
         number = await _number_of(connection, run_id)
@@ -66,7 +69,9 @@ async def find_steps(connections: Connections, run_id: str, step_ids: Sequence[s
     async with connections.lend() as connection:
         number = await _number_of(connection, run_id)
         named = "SELECT step_id, step FROM steps WHERE run = %s AND step_id = ANY(%b::text[])"
-        found = await connection.execute(named, [number, list(step_ids)], binary=True)
+        found = await connection.execute(
+            named, [number, list(filter(texts.could_be_kept, step_ids))], binary=True
+        )
         steps = dict(await found.fetchall())
     return [_STEP.decode(steps[step_id]) for step_id in step_ids if step_id in steps]
 

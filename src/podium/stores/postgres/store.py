@@ -15,6 +15,7 @@ from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.times import Timestamp
 from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
+from podium.stores import texts
 from podium.stores.postgres import leases, limits, log, migrations, outbox, snapshots, upkeep
 from podium.stores.postgres.connections import Connections
 from podium.stores.postgres.listening import Listener
@@ -223,19 +224,24 @@ class PostgresTenantRuns:
 
     async def find(self, tenant_id: str, run_id: str) -> Run:
         askable(run_id)
+        if not texts.could_be_kept(tenant_id):
+            raise RunNotFound(run_id)
         rows = await self._select("r.run_id = %(run_id)s", tenant_id, {"run_id": run_id})
         if not rows:
             raise RunNotFound(run_id)
         return rows[0][1]
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
+        last = texts.cursor_of(query)
+        if not texts.could_be_kept(tenant_id, query.project_id, query.environment_id, query.plan_id):
+            return RunPage(runs=(), cursor=None)
         asked = {
             "project_id": query.project_id,
             "environment_id": query.environment_id,
             "plan_id": query.plan_id,
             "statuses": sorted(query.statuses),
             "created_before": query.created_before,
-            "last": int(query.cursor) if query.cursor is not None else None,
+            "last": last,
             "one_more": query.limit + 1,
         }
         wanted = [

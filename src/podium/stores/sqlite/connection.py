@@ -43,13 +43,19 @@ class Database:
             if isinstance(error, kind):
                 return StoreUnavailable(f"{self.path}: {error}; {advice}")
         if isinstance(error, apsw.NotADBError):
-            return StoreVersion(f"{self.path} is no SQLite database; choose another path with --store")
+            return StoreVersion(
+                f"{self.path} is no SQLite database: choose another path with --store, "
+                "or restore a backup if this was a store"
+            )
         raise error
 
 
 _ADVICE: Final[tuple[tuple[type[apsw.Error], str], ...]] = (
     (apsw.FullError, "the disk is full: free some space, then try again"),
-    (apsw.ReadOnlyError, "the file cannot be written: check its permissions and those of its directory"),
+    (
+        apsw.ReadOnlyError,
+        "it cannot be written: check the modes of its directory, and of all files there whose names begin like it",
+    ),
     (apsw.CantOpenError, "the file cannot be opened: check that its directory exists and can be written"),
     (apsw.BusyError, "another program keeps it locked: end that program's transaction, then try again"),
     (apsw.LockedError, "another program keeps it locked: end that program's transaction, then try again"),

@@ -14,6 +14,7 @@ go when the process ends, however it ends.
 import fcntl
 import os
 import struct
+import time
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,8 @@ from typing import Final
 _LOCK: Final = (0, 1)
 _GATE: Final = (1, 1)
 _BOTH: Final = (0, 2)
+
+_LOOK_AGAIN: Final = 0.002
 
 
 def _request(kind: int, bytes_locked: tuple[int, int]) -> bytes:
@@ -37,12 +40,20 @@ class FileLock:
 
     def try_take(self) -> bool:
         """Take it if it is free and nobody waits for it."""
-        try:
-            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _TAKE[_BOTH])
-        except (BlockingIOError, PermissionError):
+        if not self._try(_BOTH):
             return False
         self._give(_GATE)
         return True
+
+    def take_within(self, seconds: float) -> bool:
+        """Wait for it, but no longer than that; then nothing of the wait remains, as a thread in the kernel would."""
+        deadline = time.monotonic() + seconds
+        if not self._try_until(deadline, _GATE):
+            return False
+        try:
+            return self._try_until(deadline, _LOCK)
+        finally:
+            self._give(_GATE)
 
     def take(self) -> None:
         """Wait for it, however long that takes."""
@@ -57,6 +68,20 @@ class FileLock:
 
     def close(self) -> None:
         os.close(self._file)
+
+    def _try_until(self, deadline: float, place: tuple[int, int]) -> bool:
+        while not self._try(place):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_AGAIN)
+        return True
+
+    def _try(self, place: tuple[int, int]) -> bool:
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _TAKE[place])
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
 
     def _give(self, place: tuple[int, int]) -> None:
         fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _GIVE[place])

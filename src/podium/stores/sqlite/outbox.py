@@ -1,12 +1,16 @@
 """The outbox in SQL: a line of undelivered events for each run and bus."""
 
+from collections import Counter
 from datetime import timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import apsw
 
 from podium.model.ids import RunId
 from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.stores import rules
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import EVENT_COLUMNS, IDENTITY, identity_of, records_of
 
@@ -16,9 +20,23 @@ _ADD_TO_LINE: Final = (
 )
 _FREE_LINE: Final = (
     "SELECT l.number, l.run, l.generation, l.failures FROM buses b CROSS JOIN lines l ON l.bus = b.number "
-    "WHERE b.bus = ? AND l.waiting > 0 AND (l.boot <> ? OR "
+    "WHERE b.bus = ? AND b.state = 'open' AND l.waiting > 0 AND (l.boot <> ? OR "
     "(coalesce(l.held_until <= ?, true) AND coalesce(l.not_before <= ?, true))) ORDER BY l.turn, l.number LIMIT 1"
 )
+# Of runs that were removed, some events may still be there.
+_EVENTS_FROM: Final = (
+    "SELECT e.run, e.run_seq, r.number IS NOT NULL FROM events e LEFT JOIN runs r ON r.number = e.run "
+    "WHERE (e.run, e.run_seq) > (?, ?) ORDER BY e.run, e.run_seq LIMIT ?"
+)
+_REMOVE_WAITING: Final = (
+    "DELETE FROM outbox WHERE (line, run_seq) IN (SELECT o.line, o.run_seq FROM lines l "
+    "CROSS JOIN outbox o ON o.line = l.number WHERE l.bus = ? AND l.waiting > 0 LIMIT ?) RETURNING line"
+)
+_REMOVE_DEAD: Final = (
+    "DELETE FROM dead WHERE (line, run_seq) IN (SELECT d.line, d.run_seq FROM dead d "
+    "JOIN lines l ON l.number = d.line WHERE l.bus = ? LIMIT ?)"
+)
+_REMOVE_LINES: Final = "DELETE FROM lines WHERE number IN (SELECT number FROM lines WHERE bus = ? LIMIT ?)"
 _HOLD: Final = (
     "UPDATE lines SET generation = generation + 1, owner = ?, boot = ?, held_until = ?, not_before = NULL, "
     "turn = 1 + (SELECT max(turn) FROM lines other WHERE other.bus = lines.bus) WHERE number = ?"
@@ -48,32 +66,71 @@ _TAKE_DEAD: Final = (
 )
 
 
-def add_bus(db: apsw.Connection, bus: str, *, from_start: bool) -> None:
-    db.execute("INSERT INTO buses (bus) VALUES (?) ON CONFLICT (bus) DO NOTHING", (bus,))
-    if not db.changes() or not from_start:
-        return
-    number = db.last_insert_rowid()
+def add_bus(db: apsw.Connection, bus: str, wanted: rules.BusState) -> str:
+    """The state of the bus then, which may have been there before."""
     db.execute(
-        "INSERT INTO lines (bus, run, waiting) SELECT ?, number, head FROM runs ORDER BY number", (number,)
+        "INSERT INTO buses (bus, state) VALUES (?, ?) ON CONFLICT (bus) DO NOTHING", (bus, wanted.value)
     )
-    db.execute(
-        "INSERT INTO outbox (line, run_seq) SELECT l.number, e.run_seq FROM lines l JOIN events e ON e.run = l.run "
-        "WHERE l.bus = ?",
-        (number,),
+    return str(db.execute("SELECT state FROM buses WHERE bus = ?", (bus,)).get)
+
+
+def fill_some(db: apsw.Connection, bus: str) -> bool:
+    """Put the next older events into the lines of a bus; False when it has all of them."""
+    filling = "SELECT number, filled_run, filled_seq FROM buses WHERE bus = ? AND state = 'filling'"
+    row = db.execute(filling, (bus,)).fetchone()
+    if row is None:
+        return False
+    number, *filled = row
+    found = db.execute(_EVENTS_FROM, (*filled, rules.BUS_ROWS_AT_ONCE)).fetchall()
+    if not found:
+        db.execute("UPDATE buses SET state = 'open' WHERE number = ?", (number,))
+        return False
+    for (run, is_there), events in groupby(found, key=itemgetter(0, 2)):
+        if is_there:
+            _fill_line(db, number, run, [seq for _, seq, _ in events])
+    db.execute("UPDATE buses SET filled_run = ?, filled_seq = ? WHERE number = ?", (*found[-1][:2], number))
+    return True
+
+
+def _fill_line(db: apsw.Connection, bus: Any, run: Any, run_seqs: list[Any]) -> None:
+    line = db.execute(_ADD_TO_LINE, (bus, run, 0)).get
+    before = db.total_changes()
+    # What was appended since the bus was added is there already.
+    db.executemany(
+        "INSERT OR IGNORE INTO outbox (line, run_seq) VALUES (?, ?)", [(line, seq) for seq in run_seqs]
     )
+    added = db.total_changes() - before
+    db.execute("UPDATE lines SET waiting = waiting + ? WHERE number = ?", (added, line))
 
 
 def remove_bus(db: apsw.Connection, bus: str) -> None:
-    lines = "(SELECT l.number FROM lines l JOIN buses b ON b.number = l.bus WHERE b.bus = ?)"
-    db.execute(f"DELETE FROM outbox WHERE line IN {lines}", (bus,))
-    db.execute(f"DELETE FROM dead WHERE line IN {lines}", (bus,))
-    db.execute("DELETE FROM lines WHERE bus = (SELECT number FROM buses WHERE bus = ?)", (bus,))
-    db.execute("DELETE FROM buses WHERE bus = ?", (bus,))
+    """From now on it gets nothing and cannot be claimed."""
+    db.execute("UPDATE buses SET state = 'removing' WHERE bus = ?", (bus,))
+
+
+def remove_some(db: apsw.Connection, bus: str) -> bool:
+    """Delete some of the rows of a bus that is being removed; False when it is gone."""
+    row = db.execute("SELECT number FROM buses WHERE bus = ? AND state = 'removing'", (bus,)).fetchone()
+    if row is None:
+        return False
+    some = (row[0], rules.BUS_ROWS_AT_ONCE)
+    removed = Counter(line for (line,) in db.execute(_REMOVE_WAITING, some))
+    db.executemany(
+        "UPDATE lines SET waiting = waiting - ? WHERE number = ?", [(n, line) for line, n in removed.items()]
+    )
+    if removed:
+        return True
+    for remove in (_REMOVE_DEAD, _REMOVE_LINES):
+        db.execute(remove, some)
+        if db.changes():
+            return True
+    db.execute("DELETE FROM buses WHERE number = ?", row)
+    return False
 
 
 def enqueue(db: apsw.Connection, run: int, run_seqs: list[int]) -> None:
     """New events of a run, for every bus there is."""
-    for (bus,) in db.execute("SELECT number FROM buses ORDER BY number").fetchall():
+    for (bus,) in db.execute("SELECT number FROM buses WHERE state <> 'removing' ORDER BY number").fetchall():
         _enqueue(db, bus, run, run_seqs)
 
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -27,7 +28,7 @@ from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.times import Timestamp
 from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
-from podium.stores import rules
+from podium.stores import rules, texts
 from podium.stores.sqlite import log, maintenance, migrations, outbox, ownership, snapshots, tenants
 from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
@@ -74,8 +75,8 @@ class SqliteStore:
     ) -> "SqliteStore":
         """Open a database, making or migrating it if need be.
 
-        `patience` is how long a write waits for its turn before it raises `StoreUnavailable`. The clock, the boot
-        id, the VFS and the level of `synchronous` are replaced by tests only.
+        `patience` is how long opening, and every write, waits for its turn before it raises `StoreUnavailable`. The
+        clock, the boot id, the VFS and the level of `synchronous` are replaced by tests only.
         """
         database = Database(Path(path).absolute(), vfs, synchronous)
         moments = Moments(clock or BootClock(), boot if boot is not None else boot_id())
@@ -93,7 +94,11 @@ class SqliteStore:
                 f"{path} cannot be opened: {error}; choose a directory that can be written"
             ) from error
         try:
-            lock.take()
+            if not lock.take_within(patience):
+                raise StoreUnavailable(
+                    f"{path} could not be opened for {patience:g} seconds, nothing was changed: another process has "
+                    f"the turn to write and does not go on; see with `fuser {path}.lock` whether one is stopped"
+                )
             try:
                 db = database.connect()
                 try:
@@ -132,6 +137,7 @@ class SqliteStore:
 
     async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
         check_new_run(new)
+        texts.check_texts_of_run(new)
         rules.check_writes(writes)
         return await self._writer.write(
             lambda db: log.create_run(db, self._writer.moment, new, writes), touches=new.identity.run_id
@@ -148,12 +154,25 @@ class SqliteStore:
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
         rules.check_writes(writes)
-        return await self._writer.write(
-            lambda db: log.append(
-                db, self._writer.moment, run_id, writes, fence, after, set_wake_ups, drop_wake_ups
-            ),
-            touches=run_id,
-        )
+        texts.check_wake_ups(set_wake_ups)
+        # No lambda: with many callers, its cells were a good part of what the garbage collector looked at.
+        if drop_wake_ups:
+            drop_wake_ups = [key for key in drop_wake_ups if texts.could_be_kept(key)]
+        change = partial(self._append, run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
+        return await self._writer.write(change, touches=run_id)
+
+    def _append(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        fence: Fence | None,
+        after: int | None,
+        set_wake_ups: Sequence[WakeUp],
+        drop_wake_ups: Sequence[str],
+        db: apsw.Connection,
+    ) -> tuple[AppendedEvent, ...]:
+        at = self._writer.moment
+        return log.append(db, at, run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
         records = self._read(lambda db: log.read(db, run_id, after, min(limit, _MOST_AT_ONCE)))
@@ -179,14 +198,19 @@ class SqliteStore:
         return self._read(lambda db: log.get_run(db, run_id))
 
     async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        texts.check_engine(engine)
         await self._writer.write(lambda db: log.set_engine(db, run_id, engine, fence))
 
     async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
+        if not texts.could_be_kept(engine.provider, engine.workflow_id, engine.provider_run_id):
+            return None
         return self._read(lambda db: log.run_of_engine(db, engine))
 
     # --- leases and the queue ---------------------------------------------------------------------
 
     async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+        texts.check_holder(owner, attempt)
+
         def change(db: apsw.Connection) -> Lease | None:
             at = self._writer.moment
             number = log.number_of(db, run_id)
@@ -221,6 +245,8 @@ class SqliteStore:
         return await self._claim_found(ownership.next_lapsed, owner, ttl)
 
     async def _claim_found(self, find: ownership.FindRun, owner: str, ttl: timedelta) -> Claimed | None:
+        texts.check_holder(owner)
+
         def change(db: apsw.Connection) -> Claimed | None:
             at = self._writer.moment
             number = find(db, at)
@@ -232,9 +258,12 @@ class SqliteStore:
         return await self._writer.write(change)
 
     async def set_limit(self, limit: Limit) -> None:
+        texts.check_limit(limit)
         await self._writer.write(lambda db: ownership.set_limit(db, limit))
 
     async def limits(self, tenant_id: str) -> list[Limit]:
+        if not texts.could_be_kept(tenant_id):
+            return []
         return self._read(lambda db: ownership.limits(db, tenant_id))
 
     # --- wake-ups and snapshots -------------------------------------------------------------------
@@ -245,28 +274,47 @@ class SqliteStore:
     async def save_snapshot(
         self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]
     ) -> None:
+        texts.check_snapshot(summary, changed_steps)
         await self._writer.write(lambda db: snapshots.save(db, run_id, summary, changed_steps))
 
     async def load_summary(self, run_id: RunId) -> RunSummary | None:
         return self._read(lambda db: snapshots.load_summary(db, run_id))
 
     async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
+        texts.check_name("after", after)
         return self._read(lambda db: snapshots.load_steps(db, run_id, after, limit))
 
     async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
-        return self._read(lambda db: snapshots.find_steps(db, run_id, step_ids))
+        possible = [step_id for step_id in step_ids if texts.could_be_kept(step_id)]
+        return self._read(lambda db: snapshots.find_steps(db, run_id, possible))
 
     # --- the outbox -------------------------------------------------------------------------------
 
     async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
-        await self._writer.write(lambda db: outbox.add_bus(db, bus, from_start=from_start))
+        texts.check_name("bus", bus)
+        wanted = rules.BusState.FILLING if from_start else rules.BusState.OPEN
+        while (state := await self._writer.write(lambda db: outbox.add_bus(db, bus, wanted))) == "removing":
+            await self._remove_rows(bus)
+        while state == rules.BusState.FILLING and await self._writer.write(
+            lambda db: outbox.fill_some(db, bus)
+        ):
+            pass
 
     async def remove_bus(self, bus: str) -> None:
-        await self._writer.write(lambda db: outbox.remove_bus(db, bus))
+        if texts.could_be_kept(bus):
+            await self._writer.write(lambda db: outbox.remove_bus(db, bus))
+            await self._remove_rows(bus)
+
+    async def _remove_rows(self, bus: str) -> None:
+        while await self._writer.write(lambda db: outbox.remove_some(db, bus)):
+            pass
 
     async def claim_line(
         self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
     ) -> OutboxClaim | None:
+        texts.check_holder(owner)
+        if not texts.could_be_kept(bus):
+            return None
         return await self._writer.write(
             lambda db: outbox.claim_line(db, self._writer.moment, bus, owner, ttl, limit)
         )
@@ -276,19 +324,27 @@ class SqliteStore:
 
     async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
         return await self._writer.write(
-            lambda db: outbox.failed(db, self._writer.moment, claim, error, retry_in)
+            lambda db: outbox.failed(db, self._writer.moment, claim, texts.readable(error), retry_in)
         )
 
     async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]:
+        if not texts.could_be_kept(bus):
+            return []
         return await self._scan(lambda db: outbox.lines(db, self._moments(), bus))
 
     async def dead_letters(self, bus: str | None = None) -> list[DeadLetter]:
+        if not texts.could_be_kept(bus):
+            return []
         return await self._scan(lambda db: outbox.dead_letters(db, bus))
 
     async def retry_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        if not texts.could_be_kept(bus, run_id):
+            return False
         return await self._writer.write(lambda db: outbox.retry_dead(db, bus, run_id, run_seq))
 
     async def drop_dead(self, bus: str, run_id: RunId, run_seq: int) -> bool:
+        if not texts.could_be_kept(bus, run_id):
+            return False
         return await self._writer.write(lambda db: outbox.drop_dead(db, bus, run_id, run_seq))
 
     # --- maintenance ------------------------------------------------------------------------------
@@ -355,4 +411,7 @@ class SqliteTenantRuns:
         return self._store._read(lambda db: tenants.find(db, tenant_id, run_id))
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
-        return await self._store._scan(lambda db: tenants.page(db, tenant_id, query))
+        last = texts.cursor_of(query)
+        if not texts.could_be_kept(tenant_id, query.project_id, query.environment_id, query.plan_id):
+            return RunPage(runs=(), cursor=None)
+        return await self._store._scan(lambda db: tenants.page(db, tenant_id, query, last))

@@ -21,14 +21,14 @@ def find(db: apsw.Connection, tenant_id: str, run_id: str) -> Run:
     return run_of(row)
 
 
-def page(db: apsw.Connection, tenant_id: str, query: RunQuery) -> RunPage:
+def page(db: apsw.Connection, tenant_id: str, query: RunQuery, last: int | None) -> RunPage:
     conditions, values = ["r.tenant_id = ?"], [tenant_id]
     wanted: list[tuple[str, Any]] = [
         ("r.project_id = ?", query.project_id),
         ("r.environment_id = ?", query.environment_id),
         ("r.plan_id = ?", query.plan_id),
         ("r.created_at < ?", query.created_before),
-        ("r.number < ?", int(query.cursor) if query.cursor is not None else None),
+        ("r.number < ?", last),
     ]
     for condition, value in wanted:
         if value is not None:

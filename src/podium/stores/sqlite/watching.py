@@ -38,6 +38,8 @@ class Watching:
                 del self._watchers[run_id]
 
     def tell(self, run_ids: Iterable[str]) -> None:
+        if not self._watchers:
+            return
         for run_id in run_ids:
             for changed in self._watchers.get(run_id, ()):
                 changed.set()

@@ -19,10 +19,11 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import apsw
+import msgspec
 
 from podium.errors import PodiumError, StoreUnavailable
 from podium.stores.sqlite.connection import Database
@@ -42,27 +43,37 @@ _ALONE_SECONDS: Final = 0.001
 _MOST_IN_A_BATCH: Final = 500
 
 
-class _Request:
-    """A change on its way. Whoever pops `unclaimed` decides its fate: the writer or a caller that gives up."""
+class _Request(msgspec.Struct, eq=False):
+    """A change on its way, and what became of it.
 
-    __slots__ = ("alone", "answer", "change", "error", "handed_at", "result", "touches", "unclaimed")
+    Writer and caller may meet: the one takes it up while the other gives it up. Each says so first and looks at
+    what the other said then, so that at least one of them notices. Nothing is stored after a caller was told so.
+    """
 
-    def __init__(self, change: Change[Any], touches: str | None, *, alone: bool = False) -> None:
-        self.change = change
-        self.touches = touches
-        # Outside of any transaction, with nobody else writing.
-        self.alone = alone
-        self.unclaimed = [True]
-        self.answer: asyncio.Future[Any] | None = None
-        self.handed_at = 0.0
-        self.result: Any = None
-        self.error: BaseException | None = None
+    change: Change[Any]
+    touches: str | None
+    # Outside of any transaction, with nobody else writing.
+    alone: bool = False
+    # Whoever asked waits for this; None while it commits by itself.
+    answer: asyncio.Future[Any] | None = None
+    taken_up: bool = False
+    given_up: bool = False
+    result: Any = None
+    error: BaseException | None = None
 
-    def claim(self) -> bool:
-        try:
-            return self.unclaimed.pop()
-        except IndexError:
-            return False
+    def take_up(self) -> bool:
+        """Whether somebody still wants it."""
+        self.taken_up = True
+        return not (self.given_up or self.is_answered())
+
+    def give_up(self) -> bool:
+        """Whether it will certainly not be stored."""
+        self.given_up = True
+        return not self.taken_up
+
+    def is_answered(self) -> bool:
+        """Also if the caller was cancelled."""
+        return self.answer is not None and self.answer.done()
 
 
 class Writer:
@@ -92,20 +103,29 @@ class Writer:
         self._arriving: list[_Request] = []
         self._handed: queue.SimpleQueue[list[_Request] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        # Those that were handed over, in order, to tell them when patience ends.
-        self._waiting: deque[_Request] = deque()
+        # Those that were handed over, when and in order, to tell them when patience ends.
+        self._waiting: deque[tuple[float, list[_Request]]] = deque()
+        self._is_patience_watched = False
         self._crowded = False
         self._slow = 0
         self._let_others_run = 0.0
         self._closed = False
 
     def write(self, change: Change[_T], *, touches: str | None = None) -> Awaitable[_T]:
-        """Commit a change, and return what it returned; `touches` is the run whose watchers it concerns."""
-        return self._ask(_Request(change, touches))
+        """Commit a change, and return what it returned; `touches` is the run whose watchers it concerns.
+
+        Among many callers the answer itself is returned: a coroutine around it would be felt.
+        """
+        self._check_open()
+        request = _Request(change, touches)
+        if self._crowded or self._slow:
+            return self._hand_in(request)
+        return self._write_here(request)
 
     def alone(self, change: Change[_T]) -> Awaitable[_T]:
         """Let something happen outside of a transaction, between those of all processes."""
-        return self._ask(_Request(change, None, alone=True))
+        self._check_open()
+        return self._hand_in(_Request(change, None, alone=True))
 
     async def close(self) -> None:
         self._closed = True
@@ -122,52 +142,51 @@ class Writer:
 
     # --- on the event loop ------------------------------------------------------------------------
 
-    async def _ask(self, request: _Request) -> Any:
+    def _check_open(self) -> None:
         if self._closed:
             raise StoreUnavailable(f"{self._database.path}: the store was closed; open it again")
-        if self._crowded or request.alone or self._slow:
-            self._hand_in(request)
-        else:
-            if time.monotonic() - self._let_others_run > _ALONE_SECONDS:
-                await self._let_others_arrive(request)
-            if request.answer is None:
-                if self._commit_here(request):
-                    if request.error is not None:
-                        raise request.error
-                    return request.result
-                self._hand_in(request)
-        assert request.answer is not None
-        try:
-            return await request.answer
-        except asyncio.CancelledError:
-            request.claim()
-            raise
 
-    async def _let_others_arrive(self, request: _Request) -> None:
-        """Afterwards the request was handed over, because there were others, or it is alone."""
+    async def _write_here(self, request: _Request) -> Any:
+        """Commit without a thread, unless there are others."""
+        if time.monotonic() - self._let_others_run > _ALONE_SECONDS:
+            handed = await self._let_others_arrive(request)
+            if handed is not None:
+                return await handed
+        if not self._commit_here(request):
+            return await self._hand_in(request)
+        if request.error is not None:
+            raise request.error
+        return request.result
+
+    async def _let_others_arrive(self, request: _Request) -> asyncio.Future[Any] | None:
+        """If others did, the request is handed over together with theirs, and this is its answer."""
+        request.answer = answer = asyncio.get_running_loop().create_future()
         self._arriving.append(request)
         try:
             await asyncio.sleep(0)
         except asyncio.CancelledError:
+            answer.cancel()
             if request in self._arriving:
                 self._arriving.remove(request)
-            request.claim()
             # Others may have come meanwhile and count on us to hand them over.
             self._hand_over()
             raise
         self._let_others_run = time.monotonic()
-        if self._arriving == [request] and request.answer is None:
+        if self._arriving == [request]:
             self._arriving.clear()
-        else:
-            self._hand_over()
+            request.answer = None
+            return None
+        self._hand_over()
+        return answer
 
-    def _hand_in(self, request: _Request) -> None:
+    def _hand_in(self, request: _Request) -> asyncio.Future[Any]:
         """Everybody who is about to write does so before the thread gets the lot."""
         loop = asyncio.get_running_loop()
-        request.answer = loop.create_future()
+        request.answer = answer = loop.create_future()
         if not self._arriving:
             loop.call_soon(self._hand_over)
         self._arriving.append(request)
+        return answer
 
     def _commit_here(self, request: _Request) -> bool:
         """Commit on this thread; False if that would mean waiting for somebody."""
@@ -202,33 +221,27 @@ class Writer:
             name = f"podium writer of {self._database.path.name}"
             self._thread = threading.Thread(target=self._work, args=(loop,), name=name, daemon=True)
             self._thread.start()
-        if not self._waiting:
+        if not self._is_patience_watched:
+            self._is_patience_watched = True
             loop.call_later(self._patience / 4, self._lose_patience, loop)
-        now = time.monotonic()
         self._crowded = True
-        for request in self._arriving:
-            request.answer = request.answer or loop.create_future()
-            request.handed_at = now
-            self._waiting.append(request)
+        self._waiting.append((time.monotonic(), self._arriving))
         self._handed.put(self._arriving)
         self._arriving = []
 
     def _lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
         """Now and then: one timer for all instead of one for each."""
         too_old = time.monotonic() - self._patience
-        while self._waiting:
-            first = self._waiting[0]
-            answer = first.answer
-            if answer is not None and not answer.done():
-                if first.handed_at > too_old:
-                    break
-                answer.set_exception(self._too_late(first))
-            self._waiting.popleft()
+        while self._waiting and self._waiting[0][0] <= too_old:
+            for request in self._waiting.popleft()[1]:
+                if request.answer is not None and not request.answer.done():
+                    request.answer.set_exception(self._too_late(request))
+        self._is_patience_watched = bool(self._waiting)
         if self._waiting:
             loop.call_later(self._patience / 4, self._lose_patience, loop)
 
     def _too_late(self, request: _Request) -> StoreUnavailable:
-        stored = "nothing was stored" if request.claim() else "it may be stored yet: ask again"
+        stored = "nothing was stored" if request.give_up() else "it may be stored yet: ask again"
         return StoreUnavailable(
             f"{self._database.path} could not be written for {self._patience:g} seconds, {stored}; "
             "see whether another process holds it or the disk is overloaded"
@@ -249,7 +262,7 @@ class Writer:
                     # Only now: whoever came while we waited comes along.
                     while going_on and not self._handed.empty():
                         going_on = self._take_in(backlog)
-                    batch = list(_batch(backlog))
+                    batch = _batch(backlog)
                     self._commit(batch)
                 finally:
                     self._lock.give()
@@ -283,16 +296,18 @@ class Writer:
 
     def _deliver(self, batch: Sequence[_Request]) -> None:
         self._crowded = len(batch) > 1 or not self._handed.empty()
-        touched = {r.touches for r in batch if r.error is None and r.touches is not None}
-        if touched:
-            self._on_commit(tuple(touched))
+        self._on_commit([r.touches for r in batch if r.error is None and r.touches is not None])
         for request in batch:
-            if request.answer is None or request.answer.done():
+            answer = request.answer
+            if answer is None or answer.done():
                 continue
             if request.error is not None:
-                request.answer.set_exception(request.error)
+                answer.set_exception(request.error)
             else:
-                request.answer.set_result(request.result)
+                answer.set_result(request.result)
+        # At once: what lives on is looked at by the garbage collector again and again.
+        while self._waiting and all(request.is_answered() for request in self._waiting[0][1]):
+            self._waiting.popleft()
 
     # --- transactions -----------------------------------------------------------------------------
 
@@ -372,16 +387,18 @@ class Writer:
                 db.close()
 
 
-def _batch(backlog: deque[_Request]) -> Iterator[_Request]:
+def _batch(backlog: deque[_Request]) -> list[_Request]:
     """What goes into the next transaction, in the order in which it came; something alone goes by itself."""
-    for taken in range(_MOST_IN_A_BATCH):
-        if not backlog or (taken and backlog[0].alone):
-            return
+    batch: list[_Request] = []
+    while backlog and len(batch) < _MOST_IN_A_BATCH:
+        if backlog[0].alone and batch:
+            break
         request = backlog.popleft()
-        if request.claim():
-            yield request
+        if request.take_up():
+            batch.append(request)
             if request.alone:
-                return
+                break
+    return batch
 
 
 def _fail(batch: Sequence[_Request], error: BaseException) -> None:

@@ -1,0 +1,106 @@
+"""Which texts a store takes, so that memory, SQLite and PostgreSQL give the same verdict.
+
+Ids and step paths have grammars of their own (`podium.model.ids`). Every other *name*, by which something is found
+again (a bus, an owner, a wake-up, the ids of an engine), only has to be text that each store can keep and index:
+PostgreSQL keeps no NUL, no half characters, and no index entry of more than some 2,700 bytes.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from podium.errors import InvalidEvent, InvalidId
+from podium.model.events import encode_payload
+from podium.model.ids import check_step_id
+from podium.model.leases import WakeUp
+from podium.model.runs import EngineRunRef, NewRun, RunQuery
+from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.model.times import is_timestamp
+from podium.ports.store import Limit
+
+# Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
+_MOST_NAME_BYTES: Final = 1100
+
+
+def check_name(kind: str, value: str) -> None:
+    """Refuse what some store could not keep as a name."""
+    if "\0" in value:
+        raise InvalidId(f"{kind} {_shown(value)} is no name: leave out the NUL")
+    try:
+        too_long = len(value) * 4 > _MOST_NAME_BYTES and len(value.encode()) > _MOST_NAME_BYTES
+        if not too_long:
+            value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidId(f"{kind} {_shown(value)} is no name: it has half a character") from error
+    if too_long:
+        raise InvalidId(f"{kind} {_shown(value)} is too long: use at most {_MOST_NAME_BYTES} bytes of UTF-8")
+
+
+def could_be_kept(*names: str | None) -> bool:
+    """Whether a store could know something by these names: whoever asks by another is answered with nothing."""
+    try:
+        return not any("\0" in name for name in names if name is not None and name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def check_texts_of_run(new: NewRun) -> None:
+    """Beside what `check_new_run` asks for."""
+    check_name("plan_sha256", new.plan_sha256)
+    check_name("inputs_sha256", new.inputs_sha256)
+    if new.start_at is not None:
+        _check_moment("start_at", new.start_at)
+
+
+def check_wake_ups(wake_ups: Iterable[WakeUp]) -> None:
+    for wake_up in wake_ups:
+        check_name("the key of a wake-up", wake_up.key)
+        _check_moment("the moment of a wake-up", wake_up.due)
+
+
+def check_engine(engine: EngineRunRef) -> None:
+    check_name("provider", engine.provider)
+    check_name("workflow_id", engine.workflow_id)
+    check_name("provider_run_id", engine.provider_run_id)
+
+
+def check_holder(owner: str, attempt: str = "") -> None:
+    check_name("owner", owner)
+    check_name("attempt", attempt)
+
+
+def check_limit(limit: Limit) -> None:
+    check_name("the tenant of a limit", limit.tenant_id)
+    check_name("the scope of a limit", limit.scope)
+    check_name("the name of a limit", limit.name)
+
+
+def check_snapshot(summary: RunSummary, steps: Sequence[StepSnapshot]) -> None:
+    encode_payload(summary)
+    for step in steps:
+        check_step_id(step.step_id)
+        encode_payload(step)
+
+
+def cursor_of(query: RunQuery) -> int | None:
+    """Where a page goes on; cursors come from outside and may be anything."""
+    cursor = query.cursor
+    if cursor is None:
+        return None
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
+        raise InvalidId(f"cursor {_shown(cursor)} is none: use the one that came with the page before")
+    return int(cursor)
+
+
+def readable(text: str) -> str:
+    """Words of others, which are kept for people and may hold anything: what is no text is shown as such."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def _check_moment(kind: str, value: str) -> None:
+    if not is_timestamp(value):
+        raise InvalidEvent(f"{kind} {_shown(value)} is not like 2026-01-01T12:00:00.000000Z")
+
+
+def _shown(value: str) -> str:
+    text = ascii(value[:60])
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,64 @@
+"""What every store promises. A store passes when a subclass of each class below passes with its `world`.
+
+    class TestMyStore(StorePromises):
+        @pytest.fixture
+        async def world(self): ...
+
+`world.store` is the store; `world.other` is a second handle on the same data, as another process would have it (a
+store in memory has none and gives itself); `world.pass_time(seconds)` lets time pass as the store measures it.
+Tests are plain functions driven by `run`, so that no plugin is needed.
+"""
+
+from podium.testing.store_promises.admission import AdmissionPromises
+from podium.testing.store_promises.appending import AppendingPromises
+from podium.testing.store_promises.hostile_text import HostileTextPromises
+from podium.testing.store_promises.leases import LeasePromises
+from podium.testing.store_promises.outbox import OutboxPromises
+from podium.testing.store_promises.pruning import PruningPromises
+from podium.testing.store_promises.queue import QueuePromises
+from podium.testing.store_promises.reading import ReadingPromises
+from podium.testing.store_promises.refusing import RefusingPromises
+from podium.testing.store_promises.snapshots import SnapshotPromises
+from podium.testing.store_promises.tenants import TenantPromises
+from podium.testing.store_promises.timers import TimerPromises
+from podium.testing.store_promises.world import R1, TTL, World, started, types_in
+
+__all__ = [
+    "R1",
+    "TTL",
+    "AdmissionPromises",
+    "AppendingPromises",
+    "HostileTextPromises",
+    "LeasePromises",
+    "LogPromises",
+    "OutboxPromises",
+    "PruningPromises",
+    "QueuePromises",
+    "ReadingPromises",
+    "RefusingPromises",
+    "SnapshotPromises",
+    "StorePromises",
+    "TenantPromises",
+    "TimerPromises",
+    "World",
+    "started",
+    "types_in",
+]
+
+
+class LogPromises(AdmissionPromises, AppendingPromises, RefusingPromises, ReadingPromises):
+    """Appending and reading."""
+
+
+class StorePromises(
+    LogPromises,
+    HostileTextPromises,
+    TenantPromises,
+    LeasePromises,
+    QueuePromises,
+    TimerPromises,
+    SnapshotPromises,
+    OutboxPromises,
+    PruningPromises,
+):
+    """All of them."""

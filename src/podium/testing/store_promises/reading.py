@@ -1,0 +1,77 @@
+"""How runs and their events are read, looked up and followed."""
+
+import asyncio
+
+import pytest
+
+from podium.errors import RunNotFound, StaleFence
+from podium.model.leases import Fence
+from podium.model.runs import EngineRunRef
+from podium.testing.events import event
+from podium.testing.store_promises.world import R1, TTL, World, started
+
+
+class ReadingPromises:
+    """What was stored is found, all of it, in order."""
+
+    def test_reading_goes_on_where_it_stopped(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            await world.store.append(
+                R1, [event("r1", "StepStarted", f"s{n}") for n in range(8)], fence=lease.fence
+            )
+            seen: list[int] = []
+            while page := await world.other.read(R1, after=seen[-1] if seen else 0, limit=3):
+                assert len(page) <= 3
+                seen += [record.run_seq for record in page]
+            assert seen == list(range(1, 11))
+
+        world.run(scenario())
+
+    def test_a_run_that_does_not_exist_is_not_found(self, world: World) -> None:
+        async def scenario() -> None:
+            with pytest.raises(RunNotFound):
+                await world.store.read(R1)
+            with pytest.raises(RunNotFound):
+                await world.store.get_run(R1)
+            with pytest.raises(RunNotFound):
+                await world.store.append(R1, [event("r1", "RunQueued")])
+            with pytest.raises(RunNotFound):
+                await world.store.claim(R1, owner="o", ttl=TTL)
+
+        world.run(scenario())
+
+    def test_a_watcher_sees_everything_once_and_in_order(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            seen: list[int] = []
+
+            async def watching() -> None:
+                async for records in world.other.watch(R1, after=1):
+                    seen.extend(record.run_seq for record in records)
+                    if len(seen) >= 21:
+                        return
+
+            watcher = asyncio.create_task(watching())
+            for number in range(20):
+                await world.store.append(R1, [event("r1", "StepStarted", f"s{number}")], fence=lease.fence)
+                await asyncio.sleep(0)
+            await asyncio.wait_for(watcher, 10)
+            assert seen == list(range(2, 23))
+
+        world.run(scenario())
+
+    def test_a_run_is_found_by_the_ids_of_its_engine(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            engine = EngineRunRef(provider="temporal", workflow_id="podium-r1", provider_run_id="x")
+            await world.store.set_engine(R1, engine, fence=lease.fence)
+            found = await world.other.run_of_engine(engine)
+            assert found is not None
+            assert (found.identity.run_id, found.engine) == ("r1", engine)
+            other = EngineRunRef(provider="temporal", workflow_id="podium-r1", provider_run_id="y")
+            assert await world.store.run_of_engine(other) is None
+            with pytest.raises(StaleFence):
+                await world.store.set_engine(R1, other, fence=Fence(lease.fence.generation + 1))
+
+        world.run(scenario())

@@ -1,0 +1,62 @@
+"""Wake-ups change together with the events that they follow from."""
+
+import pytest
+
+from podium.errors import StaleFence
+from podium.model.leases import Fence, WakeUp
+from podium.testing.events import event
+from podium.testing.store_promises.world import R1, World, started
+
+
+class TimerPromises:
+    def test_wake_ups_are_due_in_order_and_gone_when_dropped(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            wake_ups = [_wake_up("b", 2), _wake_up("a", 2), _wake_up("c", 1), _wake_up("later", 9)]
+            await world.store.append(
+                R1, [event("r1", "StepStarted", "x")], fence=lease.fence, set_wake_ups=wake_ups
+            )
+            due = await world.other.due(_at(5))
+            assert [wake_up.key for wake_up in due] == ["c", "a", "b"]
+            assert due[0] == _wake_up("c", 1)
+            assert [wake_up.key for wake_up in await world.store.due(_at(5), limit=1)] == ["c"]
+            await world.store.append(
+                R1,
+                [event("r1", "TimerFired", subject="c")],
+                fence=lease.fence,
+                set_wake_ups=[_wake_up("a", 7)],
+                drop_wake_ups=["c"],
+            )
+            assert [wake_up.key for wake_up in await world.other.due(_at(5))] == ["b"]
+
+        world.run(scenario())
+
+    def test_a_refused_append_sets_no_wake_up(self, world: World) -> None:
+        async def scenario() -> None:
+            await started(world.store)
+            with pytest.raises(StaleFence):
+                await world.store.append(
+                    R1, [event("r1", "StepStarted", "x")], fence=Fence(99), set_wake_ups=[_wake_up("a", 1)]
+                )
+            assert await world.store.due(_at(5)) == []
+
+        world.run(scenario())
+
+    def test_an_ended_run_has_no_wake_ups(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            await world.store.append(
+                R1, [event("r1", "StepStarted", "x")], fence=lease.fence, set_wake_ups=[_wake_up("a", 1)]
+            )
+            await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
+            assert await world.store.due(_at(5)) == []
+
+        world.run(scenario())
+
+
+def _at(seconds: int) -> str:
+    return f"2026-01-01T12:00:{seconds:02}.000000Z"
+
+
+def _wake_up(key: str, seconds: int) -> WakeUp:
+    return WakeUp(run_id=R1, key=key, due=_at(seconds))
