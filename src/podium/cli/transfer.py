@@ -13,7 +13,7 @@ from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.pruning import Pruned, prune_runs
 from podium.operations.transfer import export_run, import_run
 from podium.ports.store import CreatedRun, Store
-from podium.wiring import system_clock
+from podium.wiring import runs_folder, system_clock
 
 
 @click.command("export")
@@ -60,12 +60,23 @@ def import_(file: Path, store: str | None) -> None:
 @tenant_option
 @click.option("--older-than", required=True, metavar="AGE", help="Such as 90d, 12h, 30m.")
 @click.option("--status", "statuses", multiple=True, type=click.Choice(sorted(TERMINAL)), help="Only these.")
+@click.option(
+    "--runs",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @json_option
 def prune(
-    store: str | None, tenant: str, older_than: str, statuses: tuple[str, ...], dry_run: bool, as_json: bool
+    store: str | None,
+    tenant: str,
+    older_than: str,
+    statuses: tuple[str, ...],
+    runs: Path | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Remove ended runs for good, whole runs only.
+    """Remove ended runs for good, whole runs only, with their directories.
 
     Never removed: open runs, and runs with undelivered events. A request that was made once is still known
     afterwards, so that repeating it does not run it again.
@@ -74,8 +85,16 @@ def prune(
     chosen = frozenset(RunStatus(status) for status in statuses) or TERMINAL
 
     async def work(opened: Store) -> list[Pruned]:
-        runs = prune_runs(opened, system_clock(), tenant, older_than=age, statuses=chosen, dry_run=dry_run)
-        return [one async for one in runs]
+        pruning = prune_runs(
+            opened,
+            system_clock(),
+            tenant,
+            older_than=age,
+            statuses=chosen,
+            dry_run=dry_run,
+            runs=runs_folder(runs),
+        )
+        return [one async for one in pruning]
 
     pruned = using_store(store, work)
     if as_json:

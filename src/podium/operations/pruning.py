@@ -1,10 +1,17 @@
-"""Remove runs that ended long ago. Never by itself: somebody asks for it."""
+"""Remove runs that ended long ago. Never by itself: somebody asks for it.
 
+A run's directory, with its logs and artifacts, goes with it. It is marked first, then the run is removed from the store,
+then the directory: what a crash leaves between the two is swept away the next time.
+"""
+
+import shutil
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from podium.errors import RunNotPrunable
+from podium.errors import RunNotFound, RunNotPrunable
+from podium.model.ids import RunId
 from podium.model.runs import Run, RunQuery
 from podium.model.times import timestamp
 from podium.model.transitions import TERMINAL, RunStatus
@@ -26,8 +33,11 @@ async def prune_runs(
     older_than: timedelta,
     statuses: frozenset[RunStatus] = TERMINAL,
     dry_run: bool = False,
+    runs: Path | None = None,
 ) -> AsyncIterator[Pruned]:
     """Remove the ended runs of a tenant that were created before then, one transaction each."""
+    if runs is not None and not dry_run:
+        await _sweep(store, runs)
     before = timestamp(clock.now() - older_than)
     cursor = None
     while True:
@@ -36,11 +46,38 @@ async def prune_runs(
         for run in page.runs:
             kept_because = None
             if not dry_run:
-                try:
-                    await store.prune(run.identity.run_id)
-                except RunNotPrunable as refused:
-                    kept_because = str(refused)
+                kept_because = await _prune(store, run.identity.run_id, runs)
             yield Pruned(run, kept_because)
         cursor = page.cursor
         if cursor is None:
             return
+
+
+async def _prune(store: Store, run_id: RunId, runs: Path | None) -> str | None:
+    directory = runs / run_id if runs is not None else None
+    mark = directory / _MARK if directory is not None and directory.is_dir() else None
+    if mark is not None:
+        mark.touch()
+    try:
+        await store.prune(run_id)
+    except RunNotPrunable as refused:
+        if mark is not None:
+            mark.unlink(missing_ok=True)
+        return str(refused)
+    if mark is not None and directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+    return None
+
+
+async def _sweep(store: Store, runs: Path) -> None:
+    """Directories that were marked and whose run is gone."""
+    for mark in runs.glob(f"*/{_MARK}"):
+        try:
+            await store.get_run(RunId(mark.parent.name))
+        except RunNotFound:
+            shutil.rmtree(mark.parent, ignore_errors=True)
+        else:
+            mark.unlink(missing_ok=True)
+
+
+_MARK: Final = ".pruned"

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from podium.model.ids import RunId
@@ -54,6 +55,48 @@ def test_a_run_with_undelivered_events_is_kept_and_told() -> None:
         tried = await pruned(store, clock)
         assert all(one.kept_because and "undelivered" in one.kept_because for one in tried)
         assert (await store.stats()).runs == 4
+
+    asyncio.run(scenario())
+
+
+def directories(runs: Path) -> set[str]:
+    return {path.name for path in runs.iterdir()}
+
+
+def test_the_directory_of_a_run_goes_with_it_and_no_other(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, clock = await some_runs()
+        for name in ("old", "broken", "open", "young", "of another store"):
+            (tmp_path / name / "artifacts").mkdir(parents=True)
+        await pruned(store, clock, runs=tmp_path, dry_run=True)
+        assert len(directories(tmp_path)) == 5
+        await pruned(store, clock, runs=tmp_path)
+        assert directories(tmp_path) == {"open", "young", "of another store"}
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_is_kept_keeps_its_directory(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, clock = await some_runs()
+        await store.add_bus("kafka", from_start=True)
+        (tmp_path / "old").mkdir()
+        await pruned(store, clock, runs=tmp_path)
+        assert list((tmp_path / "old").iterdir()) == []
+
+    asyncio.run(scenario())
+
+
+def test_what_a_crash_left_between_store_and_directory_is_swept_away(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, clock = await some_runs()
+        for name in ("old", "open"):
+            (tmp_path / name).mkdir()
+            (tmp_path / name / ".pruned").touch()
+        await store.prune(RunId("old"))
+        await pruned(store, clock, runs=tmp_path)
+        assert directories(tmp_path) == {"open"}
+        assert list((tmp_path / "open").iterdir()) == []
 
     asyncio.run(scenario())
 
