@@ -42,11 +42,18 @@ async def explain_run(store: Store, run: Run, plan: Plan, now: datetime) -> Expl
             machine.advance(record)
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
+    return Explanation(run, run.status.value, reasons_of(machine, run_id))
+
+
+def reasons_of(machine: Machine, run_id: str) -> tuple[Reason, ...]:
+    """What an open run waits for. What holds it comes first: while it does, nothing else matters."""
     owed = machine.obligations()
     # The limit of what waits for a person is told with it.
     asked = {obligation.subject for obligation in owed if obligation.kind == "approval"}
-    reasons = tuple(_told(one, run_id) for one in owed if not (one.kind == "limit" and one.subject in asked))
-    return Explanation(run, run.status.value, reasons)
+    told = [one for one in owed if not (one.kind == "limit" and one.subject in asked)]
+    held = any(one.kind == "hold" for one in told)
+    told.sort(key=lambda one: one.kind != "hold")
+    return tuple(_told(one, run_id, draining=held) for one in told)
 
 
 def _not_started(run: Run, now: datetime) -> Reason:
@@ -61,7 +68,7 @@ def _not_started(run: Run, now: datetime) -> Reason:
     )
 
 
-def _told(obligation: Obligation, run_id: str) -> Reason:
+def _told(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
     subject, attempt = obligation.subject, obligation.attempt
     again = f" (attempt {attempt})" if attempt > 1 else ""
     text, next_step = "", ""
@@ -70,6 +77,8 @@ def _told(obligation: Obligation, run_id: str) -> Reason:
             text = f"step {subject!r}{again} is running"
             if obligation.detail:
                 text = f"step {subject!r}{again} is being stopped"
+            elif draining:
+                text = f"step {subject!r}{again} still runs; what follows from it waits until the run goes on"
             next_step = f"podium logs {run_id} {subject!r}"
         case "slot":
             text = f"step {subject!r}{again} waits for a free slot: as many tasks run as may"

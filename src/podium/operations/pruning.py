@@ -1,7 +1,7 @@
 """Remove runs that ended long ago. Never by itself: somebody asks for it.
 
-A run's directory, with its logs and artifacts, goes with it. It is marked first, then the run is removed from the store,
-then the directory: what a crash leaves between the two is swept away the next time.
+A run's directory, with its logs and artifacts, goes with it. It is marked first, then the run is removed from the store
+and then the directory: what a crash leaves between the two is swept away the next time.
 """
 
 import shutil
