@@ -21,6 +21,7 @@ _BENCHMARKS = (
     "following",
     "store_postgres",
     "expressions",
+    "machine",
     "running",
 )
 

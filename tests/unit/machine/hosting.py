@@ -105,7 +105,9 @@ class Host:
                 case SetTimer():
                     self.timers[command.key] = command.due
                 case CancelTimer():
+                    # A probe that nobody waits for any more is told in the same way.
                     self.timers.pop(command.key, None)
+                    self.probes.pop(command.key, None)
                 case Probe():
                     self.probes[command.key] = command
         return records

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # A step that failed before it ran: a condition or a text that cannot be evaluated, a missing input.
 FAILED_BEFORE_START = 125
 TIMED_OUT = 124
+# A server that asks for more than a day is not believed.
+_LONGEST_ASKED_MS = 24 * 3600 * 1000
 
 
 # --- entering -------------------------------------------------------------------------------------
@@ -200,7 +202,7 @@ def completed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
     """A task says that it has succeeded."""
     m.spending.charge(visit, payload)
     if visit.stopping:
-        drop(m, visit)  # a fact in the log; nobody waits for it any more
+        stopped(m, visit)  # a fact in the log; nobody waits for it any more
         return
     settle(m, visit, Outcome("success", payload.get("exitCode", 0), fields=payload))
 
@@ -208,7 +210,7 @@ def completed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
 def failed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
     m.spending.charge(visit, payload)
     if visit.stopping:
-        drop(m, visit)
+        stopped(m, visit)
         return
     error = payload.get("error")
     error = error if isinstance(error, dict) else {}
@@ -257,7 +259,7 @@ def back_off(m: "Machine", visit: Visit, retry: Retry, outcome: Outcome) -> None
     asked = (outcome.error or {}).get("retryAfterMs")
     if isinstance(asked, int | float):
         # The server's own word outranks ours: to come earlier is to be turned away again.
-        delay = max(delay, asked / 1000)
+        delay = max(delay, min(asked, _LONGEST_ASKED_MS) / 1000)
     due = m.after(delay)
     m.record(
         EventType.STEP_RETRY_SCHEDULED,
@@ -281,6 +283,7 @@ def next_attempt(visit: Visit) -> None:
     visit.outcome = visit.verdict = None
     visit.started = visit.handed = False
     visit.values = None
+    visit.goto = None
 
 
 def try_again(m: "Machine", visit: Visit) -> None:
@@ -294,8 +297,9 @@ def interrupted(m: "Machine", visit: Visit) -> None:
     """Nobody knows whether it happened. Only a step that may not be repeated blindly is in doubt."""
     node = visit.node
     assert node is not None
+    m.spending.release(visit)
     if visit.stopping:
-        drop(m, visit)
+        stopped(m, visit)
         return
     match node.step.on_doubt:
         case "retry":
@@ -323,7 +327,17 @@ def settle(m: "Machine", visit: Visit, outcome: Outcome) -> None:
     m.later(leave, visit)
 
 
+def stopped(m: "Machine", visit: Visit) -> None:
+    """A task that was told to stop has answered. What that closes is decided on the agenda, as for any other end."""
+    visit.phase = Phase.SETTLED
+    visit.wait = None
+    m.later(leave, visit)
+
+
 def leave(m: "Machine", visit: Visit) -> None:
+    if visit.stopping:
+        drop(m, visit)
+        return
     scope, node, outcome = visit.scope, visit.node, visit.outcome
     assert scope is not None
     assert node is not None
@@ -346,6 +360,7 @@ def drop(m: "Machine", visit: Visit) -> None:
     scope = visit.scope
     assert scope is not None
     holds.disarm(m, visit)
+    m.spending.release(visit)
     _gone(visit)
     stopping.close_if_empty(m, scope)
 
@@ -386,7 +401,7 @@ def _named(payload: dict[str, Any]) -> Any:
     for key, value in payload.items():
         match key:
             case "durationMs":
-                yield "duration", value / 1000
+                yield "duration", value / 1000 if isinstance(value, int | float) else None
             case "stderrTail":
                 yield "stderr_tail", value
             case "outputBytes":

@@ -41,13 +41,25 @@ def open_call(m: "Machine", visit: Visit) -> None:
     except EvaluationError as error:
         attempts.fail_before_start(m, visit, error)
         return
-    workflow = node.program.workflow
     visit.scopes = {}
-    visit.call = Workflowing(node.program, with_defaults(workflow, given))
+    visit.call = Workflowing(node.program, with_defaults(node.program.workflow, given))
     visit.phase = Phase.OPEN
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
-    limits = [limit for limit in (node.step.timeout, workflow.timeout) if limit is not None]
-    _begin(m, visit, min(limits) if limits else None)
+    _begin(m, visit, limit_of(visit))
+
+
+def limit_of(visit: Visit) -> float | None:
+    """How long a call's own list may take."""
+    node, call = visit.node, visit.call
+    assert node is not None
+    assert call is not None
+    limits = [limit for limit in (node.step.timeout, call.program.workflow.timeout) if limit is not None]
+    return min(limits) if limits else None
+
+
+def is_closing(call: Workflowing) -> bool:
+    """Its own list has its verdict and is being stopped."""
+    return call.stage is Stage.MAIN and call.verdict is not None
 
 
 def with_defaults(workflow: Workflow, given: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +73,7 @@ def _begin(m: "Machine", visit: Visit, limit: float | None) -> None:
     if limit is not None:
         holds.arm(m, visit, limit)
     program = call.program
-    loops.open_scope(m, visit, program.block, _prefix(visit), _MAIN, program.workflow.entry)
+    loops.open_scope(m, visit, program.block, _prefix(visit), _MAIN, entry=program.workflow.entry)
 
 
 def _prefix(visit: Visit) -> str:
@@ -94,20 +106,24 @@ def decide(
     """The workflow's verdict: written down once; what still runs is stopped."""
     call = visit.call
     assert call is not None
+    if call.verdict is None:
+        _fall(m, visit, call, verdict)
+        call.aimed_at_error = aimed_at_error
+    elif not force:
+        return
+    code = "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED"
     if force:
         # Nothing more is begun: neither `_error` nor `finally`.
         call.no_more = True
-        call.verdict = call.verdict or verdict
-        stopping.stop_scopes(m, visit, "FORCED")
-        return
-    if call.verdict is not None or call.stage is not Stage.MAIN:
-        return
+        code = "FORCED"
+    stopping.stop_scopes(m, visit, code)
+
+
+def _fall(m: "Machine", visit: Visit, call: Workflowing, verdict: Verdict) -> None:
     if visit is m.root and verdict.status != "completed":
         # What a reopened run takes up: the tree before anything was stopped.
         m.at_verdict = checkpoint.dump_tree(m)
     call.verdict = verdict
-    call.aimed_at_error = aimed_at_error
-    stopping.stop_scopes(m, visit, "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED")
 
 
 def timed_out(m: "Machine", visit: Visit) -> None:
@@ -127,11 +143,10 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     call = visit.call
     assert call is not None
     if call.verdict is None:
-        verdict = scope.verdict or Verdict("cancelled", CANCELLED, "stopped")
-        if visit is m.root and verdict.status != "completed":
-            m.at_verdict = checkpoint.dump_tree(m)
-        call.verdict = verdict
+        _fall(m, visit, call, scope.verdict or Verdict("cancelled", CANCELLED, "stopped"))
     del visit.scopes[scope.index]
+    if scope.index != _MAIN:
+        call.spent[scope.index] = scope.attempts
     match scope.index:
         case 0:
             call.main_results = scope.results
@@ -155,7 +170,7 @@ def _after_main(m: "Machine", visit: Visit) -> None:
     error = call.program.error
     if call.aimed_at_error and error is not None and not call.no_more:
         call.stage = Stage.ERROR
-        loops.open_scope(m, visit, error, _prefix(visit), _ERROR)
+        loops.open_scope(m, visit, error, _prefix(visit), _ERROR, spent=call.spent.get(_ERROR))
     else:
         _begin_cleanup(m, visit)
 
@@ -169,7 +184,19 @@ def _begin_cleanup(m: "Machine", visit: Visit) -> None:
         return
     call.stage = Stage.FINALLY
     holds.arm(m, visit, _FINALLY_SECONDS)
-    loops.open_scope(m, visit, cleanup, f"{_prefix(visit)}{FINALLY}/", _CLEANUP)
+    prefix = f"{_prefix(visit)}{FINALLY}/"
+    loops.open_scope(m, visit, cleanup, prefix, _CLEANUP, spent=call.spent.get(_CLEANUP))
+
+
+def begin_stage_again(m: "Machine", visit: Visit) -> None:
+    """Of a reopened run: `_error` or `finally` went on after the verdict, so it begins anew."""
+    call = visit.call
+    assert call is not None
+    visit.scopes.clear()
+    if call.stage is Stage.ERROR:
+        _after_main(m, visit)
+    else:
+        _begin_cleanup(m, visit)
 
 
 def _cleanup_failed(call: Workflowing) -> None:
@@ -225,9 +252,7 @@ def _end_run(m: "Machine", verdict: Verdict, outputs: dict[str, Any]) -> None:
 def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, Any]) -> None:
     visit.call = None
     if visit.stopping:
-        code = "CANCELLED" if visit.stop_code in ("FORCED", "SCOPE_CLOSED") else visit.stop_code
-        told = {"category": "USER", "code": code, "message": "stopped", "retryable": False}
-        m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
+        stopping.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
         return
     if verdict.status == "completed":
@@ -269,13 +294,15 @@ def cancel(m: "Machine", facts: dict[str, Any], *, force: bool = False) -> bool:
     force = force or m.cancels > 0
     m.cancels += 1
     verdict = Verdict("cancelled", CANCELLED, "cancelled", str(facts.get("reason") or "") or None)
-    if force:
-        if call.verdict is None or call.verdict.status == "completed":
-            call.verdict = verdict
-        decide(m, root, verdict, force=True)
-    elif call.stage is Stage.MAIN:
-        if call.verdict is None:
-            decide(m, root, verdict)
-    elif call.verdict is not None and call.verdict.status == "completed":
+    if call.verdict is not None and call.verdict.status == "completed":
         call.verdict = verdict
+    if force or call.verdict is None:
+        decide(m, root, verdict, force=force)
     return True
+
+
+def is_over(m: "Machine") -> bool:
+    """The run's last event is owed: nothing may stand behind it."""
+    if m.root is None:
+        return m.cancelled_before_start
+    return m.root.call is not None and m.root.call.stage is Stage.END

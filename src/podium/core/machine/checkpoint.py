@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from podium.core.machine import attempts, graphs, holds, loops
+from podium.core.machine import attempts, calls, graphs, holds, loops, stopping
 from podium.core.machine.program import BlockProgram, Kind, Node, WorkflowProgram
 from podium.core.machine.tree import (
     GraphState,
@@ -113,96 +113,153 @@ def restore(m: "Machine", saved: dict[str, Any], plan_sha256: str, rules: int) -
     m.cancelled_before_start = saved["early"]
     m.cancels = saved["cancels"]
     m.breath, m.breathing = saved["breath"]
-    m.hold.reasons, m.hold.since, m.hold.total = saved["hold"]
+    reasons, m.hold.since, m.hold.total = saved["hold"]
+    m.hold.reasons = list(reasons)
     spending = m.spending
-    spending.usd, spending.tokens, spending.reserved, spending.highest = saved["spending"]
+    spending.usd, spending.tokens, reserved, highest = saved["spending"]
+    spending.reserved, spending.highest = dict(reserved), dict(highest)
     if saved["budget"] is not None:
         spending.budget = Budget(*saved["budget"])
     m.at_verdict = saved["verdict"]
     _restore_tree(m, saved)
 
 
+def keep_for_reopening(m: "Machine", *, completed: bool) -> None:
+    """The run has ended: what a RunReopened takes up. After a success, nothing."""
+    if completed:
+        m.at_verdict = None
+        m.cancelled_before_start = False
+        return
+    root = m.root
+    if root is None or root.call is None:
+        return
+    if m.at_verdict is None:
+        # A success that `finally` or a cancel spoilt, or a run that was ended from outside.
+        m.at_verdict = dump_tree(m)
+    m.at_verdict = {**m.at_verdict, "spent": _spent(root.call.spent)}
+
+
 def reopen(m: "Machine") -> None:
     """Take the tree up as it stood when the verdict fell: what the verdict stopped, and what caused it, runs again.
 
-    Attempts that are in the log are over, so everything that was live takes its next attempt; limits start anew.
+    Attempts that are in the log are over, so everything that was live takes its next attempt; limits start anew. What
+    had ended, or had its own verdict, keeps it. After a success that `finally` or a cancel spoilt, only `finally` is
+    left to do.
     """
     saved = m.at_verdict
     m.terminal = False
     m.opening += 1
     m.cancels = 0
     m.at_verdict = None
-    m.waits.clear()
-    m.agenda.clear()
-    m.records.clear()
+    m.cancelled_before_start = False
     m.hold.reasons.clear()
     m.hold.aside.clear()
     m.hold.since = None
     m.spending.reserved.clear()
-    if saved is None or saved["tree"] is None:
-        m.root = None
-        return
+    if saved is None:
+        return  # cancelled before its start: it still has to begin
     _restore_tree(m, saved, keep_waits=False)
     m.agenda.clear()
     m.hold.aside.clear()
     root = m.root
     assert root is not None
     assert root.call is not None
-    root.call.verdict = None
+    # Its timers are numbered by the opening: the log has those of the last one.
+    root.attempt = m.opening
     root.limit = root.limit_due = None
-    if root.call.program.workflow.timeout is not None:
-        holds.arm(m, root, root.call.program.workflow.timeout)
-    _go_on(m, root)
-
-
-def _go_on(m: "Machine", visit: Visit) -> None:
-    """Everything live below a visit begins again, as the next attempt."""
-    visit.verdict = None
-    visit.stopping = False
-    for scope in list(visit.scopes.values()):
+    root.call.spent = _read_spent(saved["spent"])
+    if root.call.verdict is not None:
+        root.call.verdict = Verdict("completed")
+        root.call.stage = Stage.FINALLY
+        calls.begin_stage_again(m, root)
+        return
+    limit = root.call.program.workflow.timeout
+    if limit is not None:
+        holds.arm(m, root, limit)
+    for scope in list(root.scopes.values()):
         scope.verdict = None
         scope.stopping = False
-        if scope.graph is not None:
-            _retry_graph(m, scope)
-        elif not scope.live and scope.cause >= 0:
-            attempts.enter(m, scope, scope.block.nodes[scope.cause])
-            continue
-        for inner in list(scope.live.values()):
-            if inner.phase in (Phase.OPEN, Phase.COND, Phase.INTERVAL):
-                _go_on_composite(m, inner)
-            elif inner.phase is not Phase.NEW or inner.started:
-                attempts.next_attempt(inner)
-                inner.tries = 1
-                attempts.try_again(m, inner)
-            else:
-                m.later(attempts.begin, inner)
+        _go_on(m, scope)
+
+
+def _go_on(m: "Machine", scope: Scope) -> None:
+    """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict."""
+    live = list(scope.live.values())
+    if scope.graph is not None:
+        graphs.go_on(m, scope)
+    elif not live and scope.cause >= 0:
+        attempts.enter(m, scope, scope.block.nodes[scope.cause])
+    for visit in live:
+        _go_on_with(m, visit)
+
+
+def _go_on_with(m: "Machine", visit: Visit) -> None:
+    match visit.phase:
+        case Phase.OPEN | Phase.COND | Phase.INTERVAL:
+            _go_on_composite(m, visit)
+        case Phase.NEW | Phase.PROBE:
+            visit.phase = Phase.NEW
+            visit.wait = None
+            m.later(attempts.begin, visit)
+        case Phase.SETTLED:
+            m.later(attempts.leave, visit)
+        case Phase.DOUBT:
+            m.wait(visit.wait, visit)
+        case _:
+            attempts.next_attempt(visit)
+            visit.tries = 1
+            visit.limit = visit.limit_due = None
+            attempts.try_again(m, visit)
 
 
 def _go_on_composite(m: "Machine", visit: Visit) -> None:
-    node = visit.node
+    """The attempt that the verdict stopped has its end in the log; what is done inside stays done."""
+    node, loop = visit.node, visit.loop
     assert node is not None
-    # The attempt that the verdict stopped has its end in the log; what is done inside stays done.
+    decided, goto = visit.verdict, visit.goto
     attempts.next_attempt(visit)
+    visit.verdict, visit.goto = decided, goto
     visit.phase = Phase.OPEN
     visit.wait = visit.due = visit.limit = visit.limit_due = None
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {"reopened": True})
-    limit = loops.limit_of(visit) if visit.call is None else node.step.timeout
+    if decided is not None or (visit.call is not None and calls.is_closing(visit.call)):
+        _close_scopes(m, visit)
+        return
+    if visit.call is not None and visit.call.stage is not Stage.MAIN:
+        calls.begin_stage_again(m, visit)
+        return
+    limit = loops.limit_of(visit) if visit.call is None else calls.limit_of(visit)
     if limit is not None:
         holds.arm(m, visit, limit)
-    if visit.scopes:
-        _go_on(m, visit)
-    if node.kind is Kind.WHILE and not visit.scopes:
-        m.later(loops.check, visit)
-    elif node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
+    if loop is not None:
+        loop.pending = False
+    for scope in list(visit.scopes.values()):
+        if scope.stopping or scope.verdict is not None:
+            _close(m, scope)
+        else:
+            _go_on(m, scope)
+    if loop is None or loop.pending:
+        return
+    if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
+        loop.pending = True
         m.later(loops.fill, visit)
+    elif node.kind is Kind.WHILE and not visit.scopes:
+        loop.pending = True
+        m.later(loops.check, visit)
 
 
-def _retry_graph(m: "Machine", scope: Scope) -> None:
-    graph = scope.graph
-    assert graph is not None
-    for node in scope.block.nodes:
-        if graph.states[node.index] == graphs.BAD:
-            graphs.retry(m, scope, node)
+def _close_scopes(m: "Machine", visit: Visit) -> None:
+    """What was decided inside before the verdict of the run stands: nothing more begins there."""
+    for scope in list(visit.scopes.values()):
+        _close(m, scope)
+
+
+def _close(m: "Machine", scope: Scope) -> None:
+    for visit in scope.live.values():
+        visit.phase = Phase.DONE
+    scope.live.clear()
+    scope.stopping = True
+    stopping.close_if_empty(m, scope)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -226,7 +283,7 @@ def _visit(visit: Visit) -> list[Any]:
         None if visit.answers is None else [[q.kind, q.name, answer] for q, answer in visit.answers.items()],
         None if visit.values is None else [[list(path), value] for path, value in visit.values.items()],
         visit.goto,
-        _loop(visit.loop),
+        _loop(visit),
         _call(visit.call),
         [_scope(scope) for scope in visit.scopes.values()],
     ]
@@ -311,13 +368,15 @@ def _verdict(verdict: Verdict | None) -> list[Any] | None:
     )
 
 
-def _loop(loop: Loop | None) -> list[Any] | None:
-    if loop is None:
+def _loop(visit: Visit) -> list[Any] | None:
+    loop, node = visit.loop, visit.node
+    if loop is None or node is None:
         return None
+    items = None if node.items_again else loop.items
     return [
-        loop.total, loop.items, loop.index, loop.started, loop.completed, loop.failed, loop.skipped, loop.cancelled,
+        loop.total, items, loop.index, loop.started, loop.completed, loop.failed, loop.skipped, loop.cancelled,
         loop.started_at, loop.stopped, loop.exit_reason, loop.pending, _iterations(loop.iterations),
-        None if loop.last is None else _results(loop.last), _results(loop.branches),
+        None if loop.last is None else _results(loop.last), _results(loop.branches), loop.last_index,
     ]  # fmt: skip
 
 
@@ -326,8 +385,12 @@ def _call(call: Workflowing | None) -> list[Any] | None:
         return None
     return [
         dict(call.inputs), dict(call.context), int(call.stage), _verdict(call.verdict), call.aimed_at_error,
-        call.no_more, _results(call.main_results),
+        call.no_more, _results(call.main_results), _spent(call.spent),
     ]  # fmt: skip
+
+
+def _spent(spent: dict[int, dict[int, int]]) -> list[Any]:
+    return [[index, list(tries.items())] for index, tries in spent.items()]
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -375,6 +438,9 @@ def _read_visit(
     visit.values = None if values is None else {tuple(key): value for key, value in values}
     visit.goto = goto
     visit.loop = _read_loop(loop)
+    if visit.loop is not None and node is not None and node.items_again and visit.loop.total:
+        assert scope is not None
+        visit.loop.items = loops.items_of(m, scope, node)
     if call is not None:
         assert program is not None
         visit.call = _read_call(call, program)
@@ -474,22 +540,28 @@ def _read_loop(saved: list[Any] | None) -> Loop | None:
     if saved is None:
         return None
     loop = Loop(saved[0], saved[8])
-    loop.items = saved[1]
+    loop.items = saved[1] if saved[1] is not None else []
     loop.index, loop.started, loop.completed, loop.failed, loop.skipped, loop.cancelled = saved[2:8]
     loop.stopped, loop.exit_reason, loop.pending = saved[9:12]
     loop.iterations = _read_iterations(saved[12])
     loop.last = None if saved[13] is None else _read_results(saved[13])
     loop.branches = _read_results(saved[14])
+    loop.last_index = saved[15]
     return loop
 
 
 def _read_call(saved: list[Any], program: WorkflowProgram) -> Workflowing:
-    inputs, context, stage, verdict, aimed, no_more, results = saved
+    inputs, context, stage, verdict, aimed, no_more, results, spent = saved
     call = Workflowing(program, inputs)
-    call.context = context
+    call.context = dict(context)
+    call.spent = _read_spent(spent)
     call.stage = Stage(stage)
     call.verdict = _read_verdict(verdict)
     call.aimed_at_error = aimed
     call.no_more = no_more
     call.main_results = _read_results(results)
     return call
+
+
+def _read_spent(saved: list[Any]) -> dict[int, dict[int, int]]:
+    return {index: dict(tries) for index, tries in saved}

@@ -13,6 +13,7 @@
 
 from typing import Any
 
+from podium.core.machine.stopping import stop_code
 from podium.core.machine.tree import Phase, Visit
 from podium.model.commands import CancelTask, Command, Probe, RunTask, SetTimer
 from podium.model.obligations import Obligation
@@ -26,7 +27,8 @@ def command(key: Any, visit: Visit) -> Command | None:
     match visit.phase:
         case Phase.RUN:
             if visit.stopping:
-                return CancelTask(visit.path, visit.attempt, visit.stop_code == "FORCED", visit.stop_code)
+                code = stop_code(visit.stop_code)
+                return CancelTask(visit.path, visit.attempt, visit.stop_code == "FORCED", code)
             assert visit.node is not None
             return RunTask(visit.path, visit.attempt, visit.node.step, visit.values)
         case Phase.BACKOFF | Phase.INTERVAL | Phase.HELD:

@@ -22,6 +22,8 @@ GOOD: Final = 2
 BAD: Final = 3
 # Skipped because of a failure among what it waits for.
 LEFT_OUT: Final = 4
+# Its handler ended the workflow: nobody that waits for it was told.
+ENDING: Final = 5
 
 
 def begin(m: "Machine", scope: Scope) -> None:
@@ -35,19 +37,18 @@ def begin(m: "Machine", scope: Scope) -> None:
 def ended(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
     graph = scope.graph
     assert graph is not None
-    failed = outcome.event in ("failure", "timeout")
-    handled = failed and node.step.allow_failure
-    way = node.ways[outcome.event]
-    if not isinstance(way, Way) and not handled:
-        graph.states[node.index] = BAD if failed else GOOD
+    failed = outcome.event in ("failure", "timeout") and not node.step.allow_failure
+    way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
+    if not isinstance(way, Way):
+        graph.states[node.index] = ENDING
         graph.open -= 1
         routing.follow(m, scope, way, outcome)
         return
-    if failed and not handled:
+    if failed:
         graph.failures += 1
         if node.step.error_action == "stop":
             graph.stop_failures += 1
-    _settled(m, scope, graph, node, BAD if failed and not handled else GOOD)
+    _settled(m, scope, graph, node, BAD if failed else GOOD)
     _end_if_done(m, scope, graph, node, outcome)
 
 
@@ -120,7 +121,7 @@ def _hold_back_for_good(m: "Machine", scope: Scope, graph: GraphState, node: Nod
 def retry(m: "Machine", scope: Scope, node: Node) -> bool:
     """Take the failure of a step back, and all that followed from it; the step runs as its next attempt."""
     graph = scope.graph
-    if graph is None or graph.states[node.index] != BAD or scope.verdict is not None:
+    if graph is None or graph.states[node.index] != BAD or scope.verdict is not None or scope.stopping:
         return False
     graph.failures -= 1
     if node.step.error_action == "stop":
@@ -133,6 +134,25 @@ def retry(m: "Machine", scope: Scope, node: Node) -> bool:
         for index in held_back:
             _ready(m, scope, graph, scope.block.nodes[index])
     return True
+
+
+def go_on(m: "Machine", scope: Scope) -> None:
+    """Of a reopened run: what failed, or ended it, begins again, and what was left out because of that waits again."""
+    graph = scope.graph
+    assert graph is not None
+    for node in scope.block.nodes:
+        index = node.index
+        if graph.states[index] == LEFT_OUT and (graph.unmet[index] or not graph.failed[index]):
+            # Left out at the end, because nothing new was to start.
+            graph.states[index] = WAITING
+            graph.open += 1
+        elif graph.states[index] == ENDING:
+            graph.states[index] = LIVE
+            graph.open += 1
+            attempts.enter(m, scope, node)
+    for node in scope.block.nodes:
+        if graph.states[node.index] == BAD:
+            retry(m, scope, node)
 
 
 def _take_back(scope: Scope, graph: GraphState, step: int) -> None:

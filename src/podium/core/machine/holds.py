@@ -134,8 +134,12 @@ class Spending:
         self.reserved[visit.path] = need
         return True
 
-    def charge(self, visit: Visit, payload: dict[str, Any]) -> None:
+    def release(self, visit: Visit) -> None:
+        """What was set aside for a task that will not be charged."""
         self.reserved.pop(visit.path, None)
+
+    def charge(self, visit: Visit, payload: dict[str, Any]) -> None:
+        self.release(visit)
         usage = payload.get("usage")
         if not isinstance(usage, dict):
             return

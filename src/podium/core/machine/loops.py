@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podium.core.expressions import EvaluationError
 from podium.core.machine import attempts, graphs, holds, joins, routing, stopping
-from podium.core.machine.program import BlockProgram, Kind
+from podium.core.machine.program import BlockProgram, Kind, Node
 from podium.core.machine.tree import Loop, Outcome, Phase, Scope, Verdict, Visit, prefix_of
 from podium.core.machine.values import evaluate_data, keeps
 from podium.model.events import EventType
@@ -70,27 +70,39 @@ def _items(m: "Machine", visit: Visit) -> list[Any] | None:
     node, scope = visit.node, visit.scope
     assert node is not None
     assert scope is not None
-    body = node.body
-    assert isinstance(body, ForEach)
     try:
-        items = evaluate_data(body.items, m.view(scope))
-        if not isinstance(items, list):
-            raise EvaluationError(f"'items' is {'empty' if items is None else 'no list'}")
-        if body.max_iterations is not None and len(items) > body.max_iterations:
-            raise EvaluationError(
-                f"there are {len(items)} items, more than max_iterations, {body.max_iterations}"
-            )
+        return items_of(m, scope, node)
     except EvaluationError as error:
         attempts.fail_before_start(m, visit, error)
         return None
+
+
+def items_of(m: "Machine", scope: Scope, node: Node) -> list[Any]:
+    body = node.body
+    assert isinstance(body, ForEach)
+    items = evaluate_data(body.items, m.view(scope))
+    if not isinstance(items, list):
+        raise EvaluationError(f"'items' is {'empty' if items is None else 'no list'}")
+    if body.max_iterations is not None and len(items) > body.max_iterations:
+        raise EvaluationError(
+            f"there are {len(items)} items, more than max_iterations, {body.max_iterations}"
+        )
     return items
 
 
 def open_scope(
-    m: "Machine", owner: Visit, block: BlockProgram, prefix: str, index: int, entry: int = 0
+    m: "Machine",
+    owner: Visit,
+    block: BlockProgram,
+    prefix: str,
+    index: int,
+    *,
+    entry: int = 0,
+    spent: dict[int, int] | None = None,
 ) -> Scope:
-    """Begin a list. It has a live visit from its first moment on."""
+    """Begin a list. It has a live visit from its first moment on. `spent`: attempts that the log has already."""
     scope = Scope(owner, block, prefix, index)
+    scope.attempts.update(spent or {})
     owner.scopes[index] = scope
     if block.is_graph:
         graphs.begin(m, scope)
@@ -112,6 +124,8 @@ def fill(m: "Machine", visit: Visit) -> None:
     assert node is not None
     assert loop is not None
     loop.pending = False
+    if not _goes_on(visit):
+        return
     room = _workers(visit) - len(visit.scopes)
     while room > 0 and not loop.stopped and loop.index < loop.total:
         index = loop.index
@@ -121,6 +135,11 @@ def fill(m: "Machine", visit: Visit) -> None:
         _begin_item(m, visit, loop, index)
     if not visit.scopes and (loop.stopped or loop.index >= loop.total):
         close(m, visit)
+
+
+def _goes_on(visit: Visit) -> bool:
+    """What stood on the agenda may have been overtaken: by a limit, a verdict, or a stop from outside."""
+    return visit.phase is Phase.OPEN and not visit.stopping and visit.verdict is None
 
 
 def _begin_item(m: "Machine", visit: Visit, loop: Loop, index: int) -> None:
@@ -204,8 +223,10 @@ def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
             "status": status,
             "steps": scope.results,
         }
-    if keeps(node, "last"):
+    if keeps(node, "last") and scope.index >= loop.last_index:
+        # Of items at once, the last in the list: whoever ends last must not matter.
         loop.last = scope.results
+        loop.last_index = scope.index
     if visit.verdict is None and not visit.stopping:
         _decide(m, visit, loop)
     if visit.stopping or visit.verdict is not None:
@@ -254,7 +275,8 @@ def check(m: "Machine", visit: Visit) -> None:
     body = node.body
     assert isinstance(body, While)
     loop.pending = False
-    visit.phase = Phase.OPEN
+    if not _goes_on(visit):
+        return
     # Asked in the body's scope, with what the newest pass has left.
     assert node.block is not None
     scope = Scope(visit, node.block, "", max(loop.index - 1, 0))
@@ -306,6 +328,8 @@ def begin_pass(m: "Machine", visit: Visit) -> None:
     assert node is not None
     assert loop is not None
     assert node.block is not None
+    if not _goes_on(visit):
+        return
     index = loop.index
     loop.index += 1
     loop.started += 1
@@ -364,16 +388,24 @@ def leave_iteration(m: "Machine", scope: Scope, outcome: Outcome | None, *, brea
     stopping.stop(m, inner, "SCOPE_CLOSED")
 
 
-def leave_by_goto(m: "Machine", visit: Visit, step: str) -> None:
-    """A goto out of a loop: the loop completes with that reason, and then it goes on at the step."""
-    visit.verdict = Verdict("completed", reason="goto")
-    if visit.loop is not None:
+def leave_by_goto(m: "Machine", scope: Scope, step: str) -> None:
+    """A goto out of loops: each on the way completes with that reason, and then it goes on at the step.
+
+    Nothing else is live in any of them: there is no way out of what runs at once.
+    """
+    leaving, visit = scope, scope.owner
+    while step not in leaving.block.index:
+        leaving.verdict = Verdict("completed")
+        leaving.stopping = True
+        visit = leaving.owner
+        visit.verdict = Verdict("completed", reason="goto")
+        assert visit.loop is not None
         visit.loop.stopped = True
         visit.loop.exit_reason = "goto"
+        assert visit.scope is not None
+        leaving = visit.scope
     visit.goto = step
-    stopping.stop_scopes(m, visit, "SCOPE_CLOSED")
-    if not visit.scopes:
-        close(m, visit)
+    stopping.close_if_empty(m, scope)
 
 
 def timed_out(m: "Machine", visit: Visit) -> None:
@@ -405,9 +437,7 @@ def close(m: "Machine", visit: Visit, *, error: dict[str, Any] | None = None) ->
     assert loop is not None
     holds.disarm(m, visit)
     if visit.stopping:
-        code = visit.stop_code if visit.stop_code != "FORCED" else "CANCELLED"
-        told = {"category": "USER", "code": code, "message": "stopped", "retryable": False}
-        m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
+        stopping.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
         return
     verdict = visit.verdict

@@ -124,8 +124,10 @@ class Machine:
         return checkpoint.dump(self, plan_sha256, RULES_VERSION)
 
     @classmethod
-    def restore(cls, plan: Plan, saved: dict[str, Any], plan_sha256: str) -> "Machine":
-        machine = cls(plan)
+    def restore(
+        cls, plan: Plan, saved: dict[str, Any], plan_sha256: str, program: WorkflowProgram | None = None
+    ) -> "Machine":
+        machine = cls(plan, program)
         checkpoint.restore(machine, saved, plan_sha256, RULES_VERSION)
         return machine
 
@@ -373,6 +375,7 @@ def _ended(m: Machine, event: EventRecord) -> None:
     """Terminal is terminal: nothing has an effect any more but RunReopened."""
     _confirm(m, event)
     m.terminal = True
+    checkpoint.keep_for_reopening(m, completed=event.event_type == EventType.RUN_COMPLETED)
     m.root = None
     m.waits.clear()
     m.agenda.clear()
@@ -381,7 +384,7 @@ def _ended(m: Machine, event: EventRecord) -> None:
 
 
 def _reopened(m: Machine, _event: EventRecord) -> None:
-    if m.terminal:
+    if m.terminal and (m.at_verdict is not None or m.cancelled_before_start):
         checkpoint.reopen(m)
 
 

@@ -62,8 +62,8 @@ class Node:
     """A step."""
 
     __slots__ = (
-        "block", "body", "branches", "condition", "index", "kept", "kind", "program", "references", "step", "step_id",
-        "ways", "when",
+        "block", "body", "branches", "condition", "index", "items_again", "kept", "kind", "program", "references",
+        "step", "step_id", "ways", "when",
     )  # fmt: skip
 
     def __init__(self, step: Step, index: int, block: "BlockProgram", kept: "Kept") -> None:
@@ -83,6 +83,10 @@ class Node:
         # What a task's texts name: looked up when it is started.
         self.references: tuple[Reference, ...] = (
             tuple(dict.fromkeys(_references(step.body))) if self.kind is Kind.TASK else ()
+        )
+        # Of a for_each: its items follow from the plan and the inputs, so that nobody has to keep them.
+        self.items_again = isinstance(step.body, ForEach) and all(
+            reference.path[0] == "inputs" for reference in _references(step.body.items)
         )
         inner: Block | None = getattr(step.body, "block", None)
         self.block: BlockProgram | None = None

@@ -6,7 +6,7 @@ from podium.core.expressions import EvaluationError
 from podium.core.flow import Way
 from podium.core.machine import attempts, calls, loops, stopping
 from podium.core.machine.program import Node
-from podium.core.machine.tree import Outcome, Scope, Verdict, Visit
+from podium.core.machine.tree import Outcome, Scope, Verdict
 from podium.core.machine.values import workflow_of
 from podium.core.templates import render
 from podium.model.plan import Break, Continue, End, Error, ErrorStep, Goto, Target
@@ -34,11 +34,11 @@ def route(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
         reason = f"step '{node.step_id}' ended with {outcome.event}, which its 'on' does not name"
         end_scope(m, scope, Verdict("failed", NO_TRANSITION, "no_transition", reason))
     else:
-        follow(m, scope, way, outcome)
+        follow(m, scope, way, None if passed else outcome)
 
 
 def follow(m: "Machine", scope: Scope, target: Target, outcome: Outcome | None) -> None:
-    """Carry out what a handler says."""
+    """Carry out what a handler says. None: a failure that is allowed, and so none."""
     match target:
         case Goto():
             go_to(m, scope, target.step)
@@ -84,16 +84,10 @@ def visit_node(m: "Machine", scope: Scope, node: Node) -> None:
 
 def go_to(m: "Machine", scope: Scope, step: str) -> None:
     """A step of this list, or of one around it: each loop on the way ends, and then it goes on there."""
-    target = scope
-    leaving: Visit | None = None
-    while step not in target.block.index:
-        leaving = target.owner
-        assert leaving.scope is not None
-        target = leaving.scope
-    if leaving is None:
-        visit_node(m, target, target.block.nodes[target.block.index[step]])
-        return
-    loops.leave_by_goto(m, leaving, step)
+    if step in scope.block.index:
+        visit_node(m, scope, scope.block.nodes[scope.block.index[step]])
+    else:
+        loops.leave_by_goto(m, scope, step)
 
 
 def end_scope(m: "Machine", scope: Scope, verdict: Verdict) -> None:

@@ -26,13 +26,15 @@ def accepted(m: "Machine", payload: dict[str, Any]) -> None:
     facts = {"signalId": signal_id}
     if told.get("reason"):
         facts["reason"] = told["reason"]
+    if calls.is_over(m):
+        return
     ignored = act(m, told, facts)
     if ignored:
         m.record(EventType.SIGNAL_IGNORED, None, 1, {"signalId": signal_id, "reason": ignored})
 
 
 def _pause(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
-    if m.root is None or _is_over(m):
+    if m.root is None:
         return "the run is not under way"
     if "pause" in m.hold.reasons:
         return "the run is paused already"
@@ -159,12 +161,18 @@ def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -
     if isinstance(budget, dict):
         old = m.spending.budget or Budget()
         m.spending.budget = Budget(
-            usd=budget.get("usd", old.usd),
-            tokens=budget.get("tokens", old.tokens),
-            soft=budget.get("soft", old.soft),
-            reserve=budget.get("reserve", old.reserve),
+            usd=_number(budget, "usd", old.usd),
+            tokens=_number(budget, "tokens", old.tokens),
+            soft=_number(budget, "soft", old.soft),
+            reserve=_number(budget, "reserve", old.reserve),
         )
     return ""
+
+
+def _number(budget: dict[str, Any], name: str, old: Any) -> Any:
+    """What is no number changes nothing; null takes a limit away."""
+    value = budget.get(name, old)
+    return value if value is None or (isinstance(value, int | float) and value is not True) else old
 
 
 def _asked(m: "Machine", body: dict[str, Any]) -> Visit | None:
@@ -187,11 +195,6 @@ def _take_from_agenda(m: "Machine", visit: Visit) -> None:
     m.agenda.extend(kept)
 
 
-def _is_over(m: "Machine") -> bool:
-    return any(record.event_type in _ENDS for record in m.records)
-
-
-_ENDS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
 _SIGNALS: Final[dict[str, Callable[["Machine", dict[str, Any], dict[str, Any]], str]]] = {
     "PAUSE": _pause,
     "RESUME": _resume,

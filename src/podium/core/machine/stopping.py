@@ -3,7 +3,7 @@
 Running tasks get CancelTask and are waited for; everything else is dropped at once. It costs the number of live visits.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from podium.core.machine import attempts, calls, loops
 from podium.core.machine.tree import Phase, Scope, Verdict, Visit
@@ -50,8 +50,7 @@ def stop_visit(m: "Machine", visit: Visit, code: str) -> None:
             _stop_composite(m, visit, code)
         case Phase.ASK:
             m.forget(visit.wait)
-            told = {"category": "USER", "code": _told(code), "message": "stopped", "retryable": False}
-            m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
+            record_stopped(m, visit, code)
             attempts.drop(m, visit)
         case _:
             if visit.wait is not None:
@@ -79,8 +78,23 @@ def _stop_composite(m: "Machine", visit: Visit, code: str) -> None:
         loops.close(m, visit)
 
 
-def _told(code: str) -> str:
-    return "CANCELLED" if code in ("FORCED", "SCOPE_CLOSED") else code
+def record_stopped(m: "Machine", visit: Visit, code: str) -> None:
+    """The end of what only the machine carries out, when it is stopped."""
+    told = {
+        "category": _CATEGORIES[stop_code(code)],
+        "code": stop_code(code),
+        "message": "stopped",
+        "retryable": False,
+    }
+    m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
+
+
+_CATEGORIES: Final = {"CANCELLED": "USER", "INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM"}
+
+
+def stop_code(code: str) -> str:
+    """The code that stands in the log: why it was stopped, for those who only see the step."""
+    return code if code in _CATEGORIES else "CANCELLED"
 
 
 def _reason(code: str) -> str:

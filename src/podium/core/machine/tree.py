@@ -132,7 +132,7 @@ class Loop:
 
     __slots__ = (
         "branches", "cancelled", "completed", "exit_reason", "failed", "index", "items", "iterations", "last",
-        "pending", "skipped", "started", "started_at", "stopped", "total",
+        "last_index", "pending", "skipped", "started", "started_at", "stopped", "total",
     )  # fmt: skip
 
     def __init__(self, total: int, started_at: Timestamp) -> None:
@@ -153,6 +153,7 @@ class Loop:
         self.pending = False
         self.iterations: dict[int, dict[str, Any]] = {}
         self.last: dict[str, Result] | None = None
+        self.last_index = 0
         self.branches: dict[str, Result] = {}
 
 
@@ -166,6 +167,7 @@ class Workflowing:
         "main_results",
         "no_more",
         "program",
+        "spent",
         "stage",
         "verdict",
     )
@@ -179,6 +181,8 @@ class Workflowing:
         self.aimed_at_error = False
         # Stopped by force: neither `_error` nor `finally` is begun.
         self.no_more = False
+        # Attempts of `_error` and `finally` that the log has already, by scope: a reopened run begins them again.
+        self.spent: dict[int, dict[int, int]] = {}
         # What the workflow's own list has left, for `_error` and `finally`.
         self.main_results: dict[str, Result] = {}
 

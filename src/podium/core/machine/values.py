@@ -194,8 +194,10 @@ def read_result(result: Result, path: tuple[str | int, ...], place: int) -> Know
     rest = place + 1
     if name == "iterations":
         return _iteration(value, path, rest)
-    if name in ("last", "branches", "steps") and rest < len(path):
-        inner = value.get(path[rest]) if value is not None else None
+    if name in ("last", "branches", "steps"):
+        if value is None or rest == len(path):
+            return MISSING if value is None else {step: as_value(one) for step, one in value.items()}
+        inner = value.get(path[rest])
         return read_result(inner, path, rest + 1) if inner is not None else MISSING
     return _into(value, path, rest)
 
