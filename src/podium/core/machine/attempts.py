@@ -9,8 +9,8 @@ from podium.core.expressions import MISSING, EvaluationError
 from podium.core.machine import calls, graphs, holds, loops, routing, stopping
 from podium.core.machine.program import Kind, Node
 from podium.core.machine.tree import Outcome, Phase, Result, Scope, Visit
-from podium.core.machine.values import evaluate_data, keeps, workflow_of
-from podium.core.templates import render
+from podium.core.machine.values import keeps, workflow_of
+from podium.core.templates import fill_in, render
 from podium.model.events import EventType
 from podium.model.plan import Agent, Approval, Retry, Set
 
@@ -120,7 +120,7 @@ def set_context(m: "Machine", visit: Visit) -> None:
     assert isinstance(node.body, Set)
     view = m.view(scope)
     try:
-        values = {key: evaluate_data(data, view) for key, data in node.body.values.items()}
+        values = {key: fill_in(data, view.lookup) for key, data in node.body.values.items()}
     except EvaluationError as error:
         fail_before_start(m, visit, error)
         return

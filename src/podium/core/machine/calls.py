@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Final
 from podium.core.expressions import EvaluationError
 from podium.core.machine import attempts, checkpoint, holds, loops, routing, stopping
 from podium.core.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, Workflowing, prefix_of
-from podium.core.machine.values import evaluate_data
 from podium.core.plans import FINALLY
+from podium.core.templates import fill_in
 from podium.model.events import EventType
 from podium.model.plan import Call, Workflow
 
@@ -37,7 +37,7 @@ def open_call(m: "Machine", visit: Visit) -> None:
     assert isinstance(node.body, Call)
     view = m.view(scope)
     try:
-        given = {name: evaluate_data(data, view) for name, data in node.body.inputs.items()}
+        given = {name: fill_in(data, view.lookup) for name, data in node.body.inputs.items()}
     except EvaluationError as error:
         attempts.fail_before_start(m, visit, error)
         return
@@ -227,7 +227,7 @@ def _outputs(m: "Machine", visit: Visit, call: Workflowing) -> dict[str, Any]:
     after = Scope(visit, call.program.block, "", _MAIN)
     after.results = call.main_results
     view = m.view(after)
-    return {name: evaluate_data(data, view) for name, data in call.program.workflow.outputs.items()}
+    return {name: fill_in(data, view.lookup) for name, data in call.program.workflow.outputs.items()}
 
 
 _ENDS: Final = {"completed": EventType.RUN_COMPLETED, "cancelled": EventType.RUN_CANCELLED}

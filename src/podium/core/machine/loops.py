@@ -10,7 +10,8 @@ from podium.core.expressions import EvaluationError
 from podium.core.machine import attempts, graphs, holds, joins, routing, stopping
 from podium.core.machine.program import BlockProgram, Kind, Node
 from podium.core.machine.tree import Loop, Outcome, Phase, Scope, Verdict, Visit, prefix_of
-from podium.core.machine.values import evaluate_data, keeps
+from podium.core.machine.values import keeps
+from podium.core.templates import fill_in
 from podium.model.events import EventType
 from podium.model.plan import ForEach, Join, Parallel, While
 
@@ -80,7 +81,7 @@ def _items(m: "Machine", visit: Visit) -> list[Any] | None:
 def items_of(m: "Machine", scope: Scope, node: Node) -> list[Any]:
     body = node.body
     assert isinstance(body, ForEach)
-    items = evaluate_data(body.items, m.view(scope))
+    items = fill_in(body.items, m.view(scope).lookup)
     if not isinstance(items, list):
         raise EvaluationError(f"'items' is {'empty' if items is None else 'no list'}")
     if body.max_iterations is not None and len(items) > body.max_iterations:

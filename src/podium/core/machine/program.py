@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from enum import IntEnum, auto
 from typing import Any, Final
 
-import msgspec
-
 from podium.core.flow import Event, Way, way_on
 from podium.core.machine.conditions import Ask, compile_condition
 from podium.model.conditions import Condition
@@ -62,8 +60,20 @@ class Node:
     """A step."""
 
     __slots__ = (
-        "block", "body", "branches", "condition", "index", "items_again", "kept", "kind", "program", "references",
-        "step", "step_id", "ways", "when",
+        "_references",
+        "block",
+        "body",
+        "branches",
+        "condition",
+        "index",
+        "items_again",
+        "kept",
+        "kind",
+        "program",
+        "step",
+        "step_id",
+        "ways",
+        "when",
     )  # fmt: skip
 
     def __init__(self, step: Step, index: int, block: "BlockProgram", kept: "Kept") -> None:
@@ -80,13 +90,10 @@ class Node:
         if self.kind is Kind.PARALLEL:
             # Branches can be named by their plain names, too.
             self.kept |= {"branches"}
-        # What a task's texts name: looked up when it is started.
-        self.references: tuple[Reference, ...] = (
-            tuple(dict.fromkeys(_references(step.body))) if self.kind is Kind.TASK else ()
-        )
+        self._references: tuple[Reference, ...] | None = None
         # Of a for_each: its items follow from the plan and the inputs, so that nobody has to keep them.
         self.items_again = isinstance(step.body, ForEach) and all(
-            reference.path[0] == "inputs" for reference in _references(step.body.items)
+            reference.path[0] == "inputs" for reference in references_in(step.body.items)
         )
         inner: Block | None = getattr(step.body, "block", None)
         self.block: BlockProgram | None = None
@@ -102,6 +109,13 @@ class Node:
         self.condition: Ask | None = (
             compile_condition(step.body.condition) if isinstance(step.body, While) else None
         )
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What a task's texts name; looked for when it is started for the first time."""
+        if self._references is None:
+            self._references = tuple(dict.fromkeys(references_in(self.body)))
+        return self._references
 
 
 class BlockProgram:
@@ -165,13 +179,12 @@ _INTO: Final = frozenset({"iterations", "last", "branches", "steps"})
 def kept_fields(workflow: Workflow) -> Kept:
     """For each step, by its id, the fields that some reference reads. Ids of different lists are not told apart."""
     kept: dict[str, set[str]] = {}
-    for reference in _references(workflow):
-        path = reference.path
-        if path[0] == "steps" and len(path) > 1:
-            _keep(path, 1, kept)
-    for step in _agents(workflow):
-        if isinstance(step.body, Agent) and step.body.resume is not None:
-            kept.setdefault(step.body.resume, set()).add("session")
+    for part in _parts(workflow):
+        if type(part) is Reference:
+            if part.path[0] == "steps" and len(part.path) > 1:
+                _keep(part.path, 1, kept)
+        elif type(part) is Agent and part.resume is not None:
+            kept.setdefault(part.resume, set()).add("session")
     return {step: frozenset(fields) for step, fields in kept.items()}
 
 
@@ -192,28 +205,27 @@ def _keep(path: tuple[str | int, ...], place: int, kept: dict[str, set[str]]) ->
         _keep(path, rest, kept)
 
 
-def _agents(workflow: Workflow) -> Iterator[Step]:
-    for part in _parts(workflow):
-        if isinstance(part, Step) and isinstance(part.body, Agent):
-            yield part
+def references_in(part: Any) -> list[Reference]:
+    return [found for found in _parts(part) if type(found) is Reference]
 
 
-def _references(part: Any) -> Iterator[Reference]:
-    return (found for found in _parts(part) if isinstance(found, Reference))
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def _parts(part: Any) -> Iterator[Any]:
-    """Everything a plan is made of, with a stack: plans can be wide."""
-    pending = [part]
+    """The structs a plan is made of. With a stack, since plans can be wide; what is plain is not even put there."""
+    pending = [part] if type(part) not in _PLAIN else []
     while pending:
         found = pending.pop()
-        if isinstance(found, msgspec.Struct):
+        kind = type(found)
+        if kind is tuple or kind is list:
+            inside = found
+        elif kind is dict:
+            inside = found.values()
+        else:
             yield found
-            pending.extend(getattr(found, name) for name in reversed(found.__struct_fields__))
-        elif isinstance(found, tuple | list):
-            pending.extend(reversed(found))
-        elif isinstance(found, dict):
-            pending.extend(reversed(found.values()))
+            inside = [getattr(found, name) for name in kind.__struct_fields__]
+        pending.extend([one for one in inside if type(one) not in _PLAIN and one])
 
 
 __all__ = ["EVERYTHING", "BlockProgram", "Condition", "Kind", "Node", "WorkflowProgram", "program_of"]

@@ -10,10 +10,8 @@ from typing import Any, Final, TypeAlias
 from podium.core.expressions import MISSING, Missing
 from podium.core.machine.program import EVERYTHING, Kind, Node
 from podium.core.machine.tree import Loop, Result, Scope, Visit, Workflowing
-from podium.core.templates import render_value
 from podium.model.commands import Question
-from podium.model.expressions import Reference, Template, Value
-from podium.model.plan import Data, DataList, DataMap
+from podium.model.expressions import Value
 from podium.model.times import Timestamp, seconds_between
 
 # What a name stands for, or that it stands for nothing (yet).
@@ -259,20 +257,3 @@ def _into(value: Any, path: tuple[str | int, ...], place: int) -> Known:
         else:
             return MISSING
     return found
-
-
-# --- data -----------------------------------------------------------------------------------------
-
-
-def evaluate_data(data: Data, view: ScopeView) -> Value:
-    """Nested data with its templates filled in."""
-    match data:
-        case Reference() | Template():
-            template = data if isinstance(data, Template) else Template((data,))
-            return render_value(template, view.lookup)
-        case DataList():
-            return [evaluate_data(item, view) for item in data.items]
-        case DataMap():
-            return {key: evaluate_data(item, view) for key, item in data.entries.items()}
-        case _:
-            return data
