@@ -4,7 +4,7 @@
 #   make test    install everything the tests need, then run all checks and all tests
 #   make check   the quick part of `make test`: format, lint, types, imports, unit tests, README
 #   make bench   measure, and compare with peers in the same run
-#   make mutate  plant faults in core/graph.py and the executor; the tests must notice
+#   make mutate  plant faults in the machine, core/graph.py and the executor; the tests must notice
 #   make fuzz    a million hostile inputs for the reader, expressions and templates
 #   make torture ten thousand random plans through the machine
 #   make clean   remove what the other targets made
@@ -57,6 +57,7 @@ bench: $(VENV)/dev
 	$(BIN)/python -m bench
 
 mutate: $(VENV)/dev
+	$(BIN)/python -m tests.torture.faults
 	$(BIN)/python -m tests.mutation
 
 fuzz: $(VENV)/dev
