@@ -17,6 +17,8 @@
     ├── ArtifactStoreUnavailable  ports/artifacts.py  disk full, no answer; nothing was acknowledged
     ├── SecretNotFound            ports/secrets.py    missing, empty or of another tenant: the same answer
     ├── SecretProviderFailed      ports/secrets.py    a source could not be asked or understood
+    ├── ProviderMisconfigured     ports/provider.py   a setting that cannot work, or a missing variable
+    ├── ProviderNotAvailable      ports/provider.py   nobody goes by that name, or it cannot be loaded
     ├── EvaluationError           core/expressions.py an operation without a result
     │   └── ValueMissing          core/templates.py   a text needs a value that is not there
     ├── NotCanonical              core/canonical.py   a value without canonical JSON
@@ -25,6 +27,9 @@
     ├── PathRefused               runtime/rundir.py   a path that leaves its directory
     ├── NotAsExpected             runtime/tasks/capturing.py
     ├── SecretMissing             runtime/tasks/host.py
+    ├── OutputNotKept             runtime/tasks/placing.py    a full disk, a folder in the way
+    ├── AddressRefused            runtime/tasks/addresses.py  a host that no HTTP step may call
+    ├── HttpExtraMissing          runtime/tasks/http.py
     ├── RunLocked                 runtime/lock.py     another process drives the run
     ├── RunExists, RunEndedAlready                    engines/local.py
     ├── PlanMissing               runtime/kept_plan.py

@@ -51,6 +51,7 @@ COMPLETE_VARIABLE: Final = "_PODIUM_COMPLETE"
 _COMMANDS: Final = {
     "run": ("podium.cli.running", "run", "Run a workflow and wait for its end."),
     "resume": ("podium.cli.running", "resume", "Go on with a run that has stopped."),
+    "rerun": ("podium.cli.running", "rerun", "Run again from a step on, as a new run."),
     "why": ("podium.cli.looking", "why", "Say what a run waits for."),
     "logs": ("podium.cli.looking", "logs", "Print what the steps of a run wrote."),
     "report": ("podium.cli.looking", "report", "Tell how a run went."),

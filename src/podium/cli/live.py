@@ -27,7 +27,7 @@ class LiveView(Lines):
         self._items: dict[str, list[int]] = {}
         self._console = Console()
         self._live = Live(
-            console=self._console, refresh_per_second=8, get_renderable=self._shown, transient=True
+            console=self._console, refresh_per_second=8, get_renderable=self._now, transient=True
         )
 
     def begin(self, run_id: RunId) -> None:
@@ -49,7 +49,7 @@ class LiveView(Lines):
             ):
                 self._console.print(Text(line, style="red" if failed else ""))
             if failed:
-                self._show_output(record)
+                self._show_end(record)
 
     def _count(self, record: EventRecord) -> None:
         if record.step_id is None:
@@ -66,7 +66,7 @@ class LiveView(Lines):
             else:
                 self._items.pop(record.step_id, None)
 
-    def _shown(self) -> RenderableType:
+    def _now(self) -> RenderableType:
         now = time.monotonic()
         lines: list[Text] = []
         for loop, (done, failed) in self._items.items():
@@ -84,7 +84,7 @@ class LiveView(Lines):
     def close(self) -> None:
         self._live.stop()
 
-    def _show_output(self, record: EventRecord) -> None:
+    def _show_end(self, record: EventRecord) -> None:
         payload = msgspec.json.decode(record.payload)
         text = str(payload.get("output", "")) + str(payload.get("stderrTail", ""))
         for line in text.rstrip("\n").splitlines()[-10:]:

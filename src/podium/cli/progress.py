@@ -1,10 +1,11 @@
 """How a run looks while it goes: plain lines for pipes, a live view at a terminal, JSON for programs."""
 
+import asyncio
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import click
 import msgspec
@@ -18,11 +19,17 @@ from podium.ports.engine import RunEnded
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
 
+_LOOK_SECONDS: Final = 0.1
+
 
 class ProgressView(Protocol):
     def begin(self, run_id: RunId) -> None: ...
 
     def observe(self, records: Sequence[EventRecord]) -> None: ...
+
+    async def follow(self) -> None:
+        """Show what cannot be seen from events, until cancelled."""
+        ...
 
     def close(self) -> None: ...
 
@@ -55,6 +62,9 @@ class Quiet:
     def observe(self, records: Sequence[EventRecord]) -> None:
         pass
 
+    async def follow(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -75,6 +85,8 @@ class Lines(Quiet):
     def __init__(self, runs: Path, *, stream: bool) -> None:
         super().__init__(runs)
         self._stream = stream
+        # What of each running step's output has been shown.
+        self._shown: dict[Path, tuple[str, int]] = {}
 
     def begin(self, run_id: RunId) -> None:
         super().begin(run_id)
@@ -82,22 +94,55 @@ class Lines(Quiet):
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
+            ended = record.event_type in (EventType.STEP_COMPLETED, EventType.STEP_FAILED)
+            if ended and self._stream:
+                self._show_rest(record)
             line = line_of(record)
             if line is not None:
                 click.echo(f"{record.emitted_at[11:19]} {line}")
-            if record.event_type in (EventType.STEP_COMPLETED, EventType.STEP_FAILED):
-                self._show_output(record)
+            if record.event_type == EventType.STEP_STARTED and self._stream:
+                for file in self._files(record):
+                    self._shown[file] = (record.step_id or "", 0)
+            elif record.event_type == EventType.STEP_FAILED and not self._stream:
+                self._show_end(record)
 
-    def _show_output(self, record: EventRecord) -> None:
-        failed = record.event_type == EventType.STEP_FAILED
-        if not (failed or self._stream) or record.step_id is None:
-            return
+    async def follow(self) -> None:
+        """With --stream: what steps print, as they print it."""
+        while self._stream:
+            await asyncio.sleep(_LOOK_SECONDS)
+            for file in list(self._shown):
+                self._show_new(file, whole_lines=True)
+
+    def _files(self, record: EventRecord) -> list[Path]:
         directory = RunDirectory(self.runs, record.run.run_id)
-        for kind in ("out", "err"):
-            text = tail_of(directory.step_file(record.step_id, record.logical_attempt_id, kind))
-            lines = text.rstrip("\n").splitlines()
-            for line in lines if self._stream else lines[-10:]:
-                click.echo(f"         {visible(record.step_id)} | {visible(line)}")
+        kinds = ("out", "err")
+        return [directory.step_file(record.step_id or "", record.logical_attempt_id, kind) for kind in kinds]
+
+    def _show_rest(self, record: EventRecord) -> None:
+        for file in self._files(record):
+            if file in self._shown:
+                self._show_new(file, whole_lines=False)
+                del self._shown[file]
+
+    def _show_new(self, file: Path, *, whole_lines: bool) -> None:
+        step, after = self._shown[file]
+        try:
+            with file.open("rb") as opened:
+                opened.seek(after)
+                content = opened.read()
+        except OSError:
+            return
+        if whole_lines:
+            content = content[: content.rfind(b"\n") + 1]
+        self._shown[file] = (step, after + len(content))
+        for line in content.decode("utf-8", "replace").splitlines():
+            click.echo(f"         {visible(step)} | {visible(line)}")
+
+    def _show_end(self, record: EventRecord) -> None:
+        """Of a failure the last lines: where the reason usually stands."""
+        for file in self._files(record):
+            for line in tail_of(file).rstrip("\n").splitlines()[-10:]:
+                click.echo(f"         {visible(record.step_id or '')} | {visible(line)}")
 
 
 class JsonLines:
@@ -109,6 +154,9 @@ class JsonLines:
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
             click.echo(encode_envelope(record).decode())
+
+    async def follow(self) -> None:
+        pass
 
     def close(self) -> None:
         pass

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -21,28 +22,42 @@ from podium.core.canonical import canonical_sha256
 from podium.core.keys import key_v1, slot_of
 from podium.core.machine import RULES_VERSION
 from podium.core.plans import plan_bytes, steps_of
-from podium.errors import PodiumError, StaleFence
-from podium.model.events import EventRecord, EventType, EventWrite, RunIdentity, encode_payload
+from podium.errors import PodiumError, RunNotFound, StaleFence
+from podium.model.commands import RunTask
+from podium.model.events import (
+    MOST_PAYLOAD_BYTES,
+    EventRecord,
+    EventType,
+    EventWrite,
+    RunIdentity,
+    encode_payload,
+)
 from podium.model.ids import RunId, check_id
-from podium.model.leases import Lease
-from podium.model.plan import PLAIN_WORK, Plan
+from podium.model.leases import Fence, Lease
+from podium.model.plan import PLAIN_WORK, Call, Plan
 from podium.model.runs import NewRun, Run
-from podium.model.times import timestamp
+from podium.model.times import Timestamp, timestamp
 from podium.model.transitions import TERMINAL, RunStatus
+from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Driving, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
-from podium.runtime.drive import Driver, Happening, World
+from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.journal import Journal
 from podium.runtime.kept_plan import load_plan
-from podium.runtime.lock import RunLock
+from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
+from podium.runtime.reusing import ReusingTasks, results_before
 from podium.runtime.rundir import RunDirectory, write_atomically
+from podium.runtime.spilling import spill
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.masking import masked
+from podium.runtime.tasks.order import TaskResult
 from podium.runtime.tasks.performing import RunTasks
 
 LEASE: Final = timedelta(seconds=30)
+LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
 _RENEW_SECONDS: Final = 10.0
 _CANCEL_SECONDS: Final = 0.25
 
@@ -69,6 +84,8 @@ class LocalEngine:
         secrets: Mapping[str, str] | None = None,
         inline: dict[str, Callable[..., Any]] | None = None,
         lease: timedelta = LEASE,
+        lock_wait: timedelta = LOCK_WAIT,
+        artifacts: Callable[[Path], ArtifactStore] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -77,6 +94,9 @@ class LocalEngine:
         self._secrets = os.environ if secrets is None else secrets
         self._inline = inline or {}
         self._lease = lease
+        self._lock_wait = lock_wait
+        # Where a run's large values are kept, below its directory; made when there is one.
+        self._artifacts = artifacts
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
     # --- creating ---------------------------------------------------------------------------------
@@ -85,7 +105,7 @@ class LocalEngine:
         run_id = RunId(request.run_id or str(uuid4()))
         check_id("run_id", run_id)
         directory = RunDirectory(self._runs, run_id)
-        if directory.path.exists():
+        if directory.state.exists() or await self._is_there(run_id):
             raise RunExists(f"there is a run {run_id!r} already; go on with it by `podium resume {run_id}`")
         plan = request.plan
         encoded = plan_bytes(plan)
@@ -111,8 +131,17 @@ class LocalEngine:
         payload: dict[str, Any] = {"inputs": request.inputs}
         if request.original_run_id is not None:
             payload["originalRunId"] = request.original_run_id
+            payload["rerunFrom"] = request.rerun_from
         await self._store.create_run(new, [self._write(identity, EventType.RUN_QUEUED, payload)])
         return run_id
+
+    async def _is_there(self, run_id: RunId) -> bool:
+        """A directory alone is no run: whoever made it may have been killed before there was one."""
+        try:
+            await self._store.get_run(run_id)
+        except RunNotFound:
+            return False
+        return True
 
     def _write(
         self, identity: RunIdentity, event_type: str, payload: dict[str, Any], attempt: int = 1
@@ -141,110 +170,180 @@ class LocalEngine:
         directory = RunDirectory(self._runs, run_id)
         run = await self._store.get_run(run_id)
         if run.status is RunStatus.COMPLETED and reopen:
-            raise RunEndedAlready(
-                f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`"
-            )
+            await self._tell_the_end(run, directory)
+            raise _completed(run_id)
         directory.make()
         lock = RunLock(directory.lock, run_id)
-        await lock.take()
+        lease = await lock.take(partial(self._claim, run_id), wait=self._lock_wait.total_seconds())
         try:
-            lease = await self._claim(run_id, lock)
+            if lease is None:
+                lease = await self._claim_soon(run_id, lock)
             lock.tell(lease)
             try:
-                return await self._drive(run_id, directory, lease, observers, on_driving, reopen)
+                return await self._drive(run_id, directory, lock, lease, observers, on_driving, reopen)
             finally:
                 with contextlib.suppress(PodiumError):
                     await self._store.release(lease)
         finally:
             lock.give()
 
-    async def _claim(self, run_id: RunId, lock: RunLock) -> Lease:
-        """The lease of a process that is gone on this host is given up for it."""
+    async def _tell_the_end(self, run: Run, directory: RunDirectory) -> None:
+        """Whoever drove the run to its end may have been killed before its directory told of it."""
+        lock = RunLock(directory.lock, run.identity.run_id)
+        with contextlib.suppress(RunLocked):
+            await lock.take(_nobody, wait=0)
+            try:
+                plan = load_plan(directory, run)
+                world = World(self._store, self._clock, _NoTasks(), lambda _question: False)
+                driver = Driver(plan, run.identity, Fence(generation=0), world)
+                journal = Journal(directory)
+                state = StateFile(directory, plan, run.identity.run_id, driver)
+                world.views += [journal, state]
+                await driver.drive()
+                _write_last(state, journal)
+            finally:
+                lock.give()
+
+    async def _claim(self, run_id: RunId) -> Lease | None:
+        return await self._store.claim(run_id, owner=self._owner, ttl=self._lease)
+
+    async def _claim_soon(self, run_id: RunId, lock: RunLock) -> Lease:
+        """The lease of a process that is gone on this host is given up for it; any other lapses in its time."""
         before = lock.lease_before()
         if before is not None:
             await self._store.release(before)
         deadline = asyncio.get_running_loop().time() + self._lease.total_seconds() + 5
         while True:
-            lease = await self._store.claim(run_id, owner=self._owner, ttl=self._lease)
+            lease = await self._claim(run_id)
             if lease is not None:
                 return lease
             if asyncio.get_running_loop().time() > deadline:
                 raise StaleFence(f"run {run_id!r} is held by somebody else; see `podium why {run_id}`")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.1)
 
     async def _drive(
         self,
         run_id: RunId,
         directory: RunDirectory,
+        lock: RunLock,
         lease: Lease,
         observers: Sequence[Observer],
         on_driving: Callable[[Driving], None] | None,
         reopen: bool,
     ) -> RunEnded:
         run = await self._store.get_run(run_id)
+        if run.status is RunStatus.COMPLETED and reopen:
+            raise _completed(run_id)  # while we waited for our turn
         plan = load_plan(directory, run)
         processes.become_subreaper()
         directory.remove_leftovers()
         workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
-        facts = _facts(run, plan, directory, workspace, timestamp(self._clock.now()))
-        tasks = RunTasks(run_id, plan, self._host(plan, directory, workspace), facts, self._inline)
-        journal = Journal(directory)
-        state = StateFile(directory, plan, run_id)
-        seen = await self._replay(run_id, state, journal)
-        world = World(self._store, self._clock, tasks, tasks.ask, [journal, state, *observers])
+        asked, started_at = await self._beginning(run_id)
+        facts = _facts(run, plan, directory, workspace, started_at or timestamp(self._clock.now()))
+        host = self._host(plan, directory, workspace)
+        tasks = RunTasks(run_id, plan, host, facts, self._inline)
+        world = World(
+            self._store,
+            self._clock,
+            await self._with_earlier(tasks, asked),
+            tasks.ask,
+            observers=list(observers),
+            spill=self._spill(directory),
+        )
         driver = Driver(plan, run.identity, lease.fence, world)
+        journal = Journal(directory)
+        state = StateFile(directory, plan, run_id, driver, lock.is_held)
+        world.views += [journal, state]
         driving = _Driving(driver)
         if run.status in TERMINAL and reopen:
-            openings = 2 + sum(1 for record in seen if record.event_type == EventType.RUN_REOPENED)
-            write = self._write(run.identity, EventType.RUN_REOPENED, {}, openings)
-            await self._store.append(run_id, [write], fence=lease.fence)
+            await self._reopen(run, lease)
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED):
-            driver.happen(Happening(EventType.RUN_STARTED, payload=self._start(plan, seen, facts)))
+            driver.happen(
+                Happening(
+                    EventType.RUN_STARTED, payload=self._start(plan, asked.get("inputs", {}), facts, host)
+                )
+            )
         if on_driving is not None:
             on_driving(driving)
         helpers = [
             asyncio.create_task(self._renew(lease, driver)),
+            asyncio.create_task(lock.refresh()),
+            asyncio.create_task(state.keep_up()),
             asyncio.create_task(_look_for_cancel(directory, driving)),
         ]
         try:
             last = await driver.drive()
-        except asyncio.CancelledError:
-            tasks.stop_all("INTERRUPTED", force=True)
-            await tasks.finish()
-            raise
         finally:
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
-            state.write()
-            journal.close()
+            # Nothing of a run stays behind. If it has not ended, nobody records any more how its tasks do: the lease
+            # is lost, the store is away, or this process ends.
+            await tasks.close()
+            _write_last(state, journal)
         return _ended(run_id, last)
 
-    async def _replay(self, run_id: RunId, state: StateFile, journal: Journal) -> list[EventRecord]:
-        """What is in the log already, for the files of the run's directory; returns its run-level events."""
-        kept: list[EventRecord] = []
+    def _spill(self, directory: RunDirectory) -> Callable[[dict[str, Any]], Awaitable[bytes]] | None:
+        make = self._artifacts
+        if make is None:
+            return None
+        kept: list[ArtifactStore] = []
+
+        async def spilled(payload: dict[str, Any]) -> bytes:
+            encoded = encode_payload(payload)
+            if len(encoded) <= MOST_PAYLOAD_BYTES:
+                return encoded
+            if not kept:
+                kept.append(make(directory.payloads))
+            return await spill(payload, kept[0])
+
+        return spilled
+
+    async def _reopen(self, run: Run, lease: Lease) -> None:
+        openings = 2
         after = 0
+        run_id = run.identity.run_id
         while records := await self._store.read(run_id, after=after, limit=5000):
             after = records[-1].run_seq
-            for record in records:
-                state.fold(record)
-                if record.step_id is None:
-                    kept.append(record)
-            journal(records)
-        return kept
+            openings += sum(1 for record in records if record.event_type == EventType.RUN_REOPENED)
+        write = self._write(run.identity, EventType.RUN_REOPENED, {}, openings)
+        await self._store.append(run_id, [write], fence=lease.fence)
+
+    async def _beginning(self, run_id: RunId) -> tuple[dict[str, Any], Timestamp | None]:
+        """What the run was asked for with, and when it started, if it has: that stays what it was."""
+        asked: dict[str, Any] = {}
+        for record in await self._store.read(run_id, limit=20):
+            if record.event_type == EventType.RUN_QUEUED:
+                asked = msgspec.json.decode(record.payload)
+            elif record.event_type == EventType.RUN_STARTED:
+                return asked, msgspec.json.decode(record.payload).get("run", {}).get("started_at")
+        return asked, None
+
+    async def _with_earlier(self, tasks: RunTasks, asked: dict[str, Any]) -> Tasks:
+        """A run that takes over what an earlier one has done."""
+        original, step = asked.get("originalRunId"), asked.get("rerunFrom")
+        if not original or not step:
+            return tasks
+        earlier = await results_before(self._store, RunId(original), step)
+        return ReusingTasks(tasks, earlier) if earlier else tasks
 
     def _host(self, plan: Plan, directory: RunDirectory, workspace: Path) -> TaskHost:
-        works = (getattr(step.body, "work", PLAIN_WORK) for step in steps_of(plan.workflow))
-        names = frozenset(plan.workflow.secrets) | {name for work in works for name in work.secrets}
+        bodies = [step.body for step in steps_of(plan.workflow)]
+        names = frozenset(plan.workflow.secrets).union(
+            *(body.workflow.secrets for body in bodies if isinstance(body, Call)),
+            *(getattr(body, "work", PLAIN_WORK).secrets for body in bodies),
+        )
         values = {name: self._secrets[name] for name in names if self._secrets.get(name)}
         return TaskHost.of(directory, workspace, names, values)
 
-    def _start(self, plan: Plan, seen: Sequence[EventRecord], facts: dict[str, Any]) -> dict[str, Any]:
+    def _start(
+        self, plan: Plan, inputs: dict[str, Any], facts: dict[str, Any], host: TaskHost
+    ) -> dict[str, Any]:
         """What decisions may read of the world: fixed once, at the start."""
-        queued = next((record for record in seen if record.event_type == EventType.RUN_QUEUED), None)
-        inputs = msgspec.json.decode(queued.payload).get("inputs", {}) if queued is not None else {}
-        allowed = set(plan.workflow.env_allow) - set(plan.workflow.secrets)
-        env = {name: os.environ[name] for name in sorted(allowed) if name in os.environ}
+        allowed = sorted(name for name in plan.workflow.env_allow if name in host.environment)
+        env = {name: host.environment[name] for name in allowed}
+        if host.redactor is not None:
+            env = masked(env, host.redactor)
         return {"rulesVersion": RULES_VERSION, "inputs": inputs, "env": env, "run": facts}
 
     async def _renew(self, lease: Lease, driver: Driver) -> None:
@@ -261,6 +360,27 @@ class LocalEngine:
             lease = renewed
 
 
+def _completed(run_id: RunId) -> RunEndedAlready:
+    return RunEndedAlready(f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`")
+
+
+async def _nobody() -> Lease | None:
+    return None
+
+
+class _NoTasks:
+    """For a run that has ended: nothing is carried out any more."""
+
+    def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
+        raise AssertionError(f"{task.path} is begun in a run that has ended")
+
+    def stop(self, path: str, attempt: int, code: str, *, force: bool) -> bool:
+        return False
+
+    async def stop_orphans(self) -> None:
+        pass
+
+
 class _Driving:
     """What a person can do to a run that this process drives."""
 
@@ -275,6 +395,14 @@ class _Driving:
             "payload": {"reason": reason},
         }
         self._driver.happen(Happening(EventType.SIGNAL_ACCEPTED, payload=payload, subject=signal_id))
+
+
+def _write_last(state: StateFile, journal: Journal) -> None:
+    """Views of the log: a full disk does not change how the run has ended."""
+    with contextlib.suppress(OSError):
+        state.write()
+    with contextlib.suppress(OSError):
+        journal.close()
 
 
 async def _look_for_cancel(directory: RunDirectory, driving: _Driving) -> None:

@@ -27,6 +27,8 @@ class RunRequest:
     environment_id: str = DEFAULT_ENVIRONMENT
     # The run whose earlier results this one takes over.
     original_run_id: str | None = None
+    # The step from which on everything is carried out again.
+    rerun_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,31 +3,43 @@
 Whatever happens (a task ends, a timer is due, the world answers) is folded by the machine first; then the event and all
 that was decided because of it are appended in one transaction, on condition that nothing came in between; and only then
 is anything performed. So a step costs one commit, and a crash repeats a command but never forgets one. If something
-did come in between (a signal from another process), the log is read again and folded in its own order.
+did come in between (a signal from another process), nothing of it counts: the log is read again and folded in its own
+order, and what had happened is taken up once more.
 """
 
 import asyncio
 import contextlib
+import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 from uuid import uuid4
+
+import msgspec
 
 from podium.core.keys import key_v1, slot_of
 from podium.core.machine import Machine
-from podium.errors import LogMoved, StaleFence
+from podium.errors import InvalidEvent, LogMoved, PodiumError, StaleFence
 from podium.model.commands import CancelTask, CancelTimer, Command, Probe, Question, Record, RunTask, SetTimer
-from podium.model.events import EventRecord, EventType, EventWrite, RunIdentity, encode_payload
-from podium.model.leases import Fence, WakeUp
+from podium.model.events import (
+    MOST_PAYLOAD_BYTES,
+    EventRecord,
+    EventType,
+    EventWrite,
+    RunIdentity,
+    check_payload,
+    encode_payload,
+)
+from podium.model.leases import UNFENCED, Fence, WakeUp
 from podium.model.plan import Plan
 from podium.model.times import moment, timestamp
 from podium.ports.clock import Clock
 from podium.ports.store import EventLog
 from podium.runtime.recording import Recorder
-from podium.runtime.tasks.order import TaskResult
+from podium.runtime.tasks.order import TaskResult, stopped
 
 Observer = Callable[[Sequence[EventRecord]], None]
 
@@ -59,9 +71,12 @@ class World:
     clock: Clock
     tasks: Tasks
     ask: Callable[[Question], bool]
+    # Told of every record once and in order, from the run's first one on: files are made from them.
+    views: list[Observer] = field(default_factory=list)
+    # Told of every record once and in order, from now on.
     observers: list[Observer] = field(default_factory=list)
-    # Things to do with a payload before it is stored: large fields go to artifacts.
-    spill: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] | None = None
+    # The bytes of a payload that is to be stored: its large values go to artifacts.
+    spill: Callable[[dict[str, Any]], Awaitable[bytes]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +90,20 @@ class Happening:
     engine_attempt: int = 1
     # Timers, probes and signals are told apart by what they are about.
     subject: str | None = None
+    # The payload as it is stored, if that is known already.
+    encoded: bytes | None = None
+
+    @property
+    def answers(self) -> "_Key | None":
+        """What the machine is owed and gets by this: the end of a task, a timer, an answer."""
+        if self.event_type in _ENDS_OF_TASKS:
+            return (str(self.path), self.attempt)
+        if self.event_type in (EventType.TIMER_FIRED, EventType.PROBE_ANSWERED):
+            return self.subject
+        return None
+
+
+_Key: TypeAlias = tuple[str, int] | str
 
 
 class Driver:
@@ -88,6 +117,8 @@ class Driver:
         self._recorder = Recorder(world.log)
         self.machine = Machine(plan)
         self._inbox: deque[Happening] = deque()
+        # What the inbox answers: nobody may be asked for it a second time.
+        self._answered: dict[_Key, int] = {}
         self._wake = asyncio.Event()
         # Ordered and not begun: there is no free slot.
         self._waiting: deque[RunTask] = deque()
@@ -95,6 +126,14 @@ class Driver:
         self._engine_attempts: dict[tuple[str, int], int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._lost: Exception | None = None
+        self._looking_on: list[Observer] = []
+        # The log was read to its end once; from here on it is ours.
+        self._driving = False
+        # What we wrote last, whether or not that was answered.
+        self._ours: frozenset[str] = frozenset()
+        # The newest record they know of.
+        self._told = 0
+        self._context: dict[str, Any] | None = None
 
     @property
     def running(self) -> int:
@@ -103,7 +142,17 @@ class Driver:
     def happen(self, happening: Happening) -> None:
         """Tell the driver of something; it is recorded in its turn."""
         self._inbox.append(happening)
+        self._expect(happening, +1)
         self._wake.set()
+
+    def _expect(self, happening: Happening, number: int) -> None:
+        key = happening.answers
+        if key is not None:
+            left = self._answered.get(key, 0) + number
+            if left > 0:
+                self._answered[key] = left
+            else:
+                self._answered.pop(key, None)
 
     def lose(self, reason: Exception) -> None:
         """The lease is gone: stop without writing anything more."""
@@ -112,11 +161,14 @@ class Driver:
 
     async def drive(self) -> EventRecord:
         """To the end of the run; returns its terminal event. Raises `StaleFence` if somebody else has taken over."""
+        self._looking_on = list(self._world.views)
         last = await self._catch_up()
+        self._driving = True
+        self._looking_on = [*self._world.views, *self._world.observers]
         watching = asyncio.create_task(self._watch())
         try:
             if not self.machine.terminal:
-                await self._begin_again()
+                last = await self._until_it_holds(self._begin_again) or last
             while not self.machine.terminal:
                 if not self._inbox:
                     self._wake.clear()
@@ -143,60 +195,108 @@ class Driver:
                 self._identity.run_id, after=self.machine.last_seq, limit=_READ_AT_ONCE
             )
             for record in records:
+                self._check_owner(record)
+                self._keep_context(record.event_type)
                 self.machine.advance(record)
-                if record.event_type == EventType.STEP_STARTED and record.step_id is not None:
-                    self._engine_attempts[record.step_id, record.logical_attempt_id] = (
-                        record.engine_attempt_id
-                    )
+                self._count_attempt(record)
+                # One by one: what a view asks of the machine has to be of this moment.
+                self._tell((record,))
             if not records:
                 return last
             last = records[-1]
+
+    def _check_owner(self, record: EventRecord) -> None:
+        """While we drive, others may only signal. Whoever writes more has taken over: nothing follows from it here."""
+        if (
+            self._driving
+            and record.run_seq > self._told
+            and record.event_type not in UNFENCED
+            and record.event_id not in self._ours
+        ):
+            raise StaleFence(
+                f"run {self._identity.run_id!r} was taken over by somebody else; nothing more is written here"
+            )
+
+    def _count_attempt(self, record: EventRecord) -> None:
+        """Which engine attempt of a task is under way; forgotten with its end."""
+        if record.step_id is None:
+            return
+        key = (record.step_id, record.logical_attempt_id)
+        if record.event_type == EventType.STEP_STARTED:
+            # What this process has counted already stands: the log has the first of them only.
+            self._engine_attempts.setdefault(key, record.engine_attempt_id)
+        elif record.event_type in _ENDS_OF_TASKS:
+            self._engine_attempts.pop(key, None)
 
     async def _watch(self) -> None:
         """Look now and then for what others write: signals. A busy run learns of them at its next append anyway."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            if await self._world.log.read(self._identity.run_id, after=self.machine.last_seq, limit=1):
-                self.happen(_NUDGE)
+            # A store that is away is noticed by who has something to write.
+            with contextlib.suppress(PodiumError):
+                if await self._world.log.read(self._identity.run_id, after=self.machine.last_seq, limit=1):
+                    self.happen(_NUDGE)
 
-    async def _begin_again(self) -> None:
+    async def _begin_again(self) -> EventRecord | None:
         """After a replay: everything that is owed. What was begun before may have left processes behind."""
         owed = self.machine.outstanding()
-        begun = [command for command in owed if isinstance(command, RunTask) and self._has_started(command)]
+        begun = [
+            command
+            for command in owed
+            if isinstance(command, RunTask | CancelTask) and self._has_started(command.path, command.attempt)
+        ]
         if begun:
             await self._world.tasks.stop_orphans()
         for command in begun:
             key = (command.path, command.attempt)
             self._engine_attempts[key] = self._engine_attempts.get(key, 1) + 1
-            if not command.step.idempotent:
+            if isinstance(command, RunTask) and not command.step.idempotent:
                 # Nobody knows whether it happened: that is for the plan, or a person, to decide.
-                owed.remove(command)
                 self.happen(Happening(EventType.STEP_INTERRUPTED, *key))
-        batch = _Batch(self)
-        batch.obey(owed)
-        await self._commit(batch)
+        return await self._perform(owed)
 
-    def _has_started(self, task: RunTask) -> bool:
-        visit = self.machine.waits.get((task.path, task.attempt))
+    def _has_started(self, path: str, attempt: int) -> bool:
+        visit = self.machine.waits.get((path, attempt))
         return visit is not None and visit.started
 
     async def _rebuild(self) -> EventRecord | None:
         """The log has moved on: fold it again, in its own order. What runs goes on running."""
         self.machine = Machine(self._plan, self.machine.program)
-        await self._catch_up()
+        last = await self._catch_up()
+        if self.machine.terminal:
+            return last
         owed = self.machine.outstanding()
         self._waiting.clear()
         due = {command.key for command in owed if isinstance(command, SetTimer)}
         for key in [key for key in self._timers if key not in due]:
             self._timers.pop(key).cancel()
+        return await self._perform(owed)
+
+    async def _perform(self, owed: Iterable[Command]) -> EventRecord | None:
+        """What is owed and neither under way nor answered already."""
         batch = _Batch(self)
-        batch.obey(
-            command
-            for command in owed
-            if not (isinstance(command, RunTask) and (command.path, command.attempt) in self._running)
-            and not (isinstance(command, SetTimer) and command.key in self._timers)
-        )
+        batch.obey(command for command in owed if not self._is_under_way(command))
         return await self._commit(batch)
+
+    def _is_under_way(self, command: Command) -> bool:
+        match command:
+            case RunTask():
+                key = (command.path, command.attempt)
+                return key in self._running or key in self._answered
+            case SetTimer():
+                return command.key in self._timers or command.key in self._answered
+            case Probe():
+                return command.key in self._answered
+            case _:
+                return False
+
+    async def _until_it_holds(self, work: Callable[[], Awaitable[EventRecord | None]]) -> EventRecord | None:
+        """Whatever others write in between, is folded before it is tried again: bounded by what they write."""
+        while True:
+            try:
+                return await work()
+            except LogMoved:
+                work = self._rebuild
 
     # --- deciding and recording -------------------------------------------------------------------
 
@@ -205,32 +305,39 @@ class Driver:
         batch = _Batch(self)
         taken: list[Happening] = []
         try:
-            while self._inbox and len(batch.writes) < _MOST_AT_ONCE:
-                happening = self._inbox.popleft()
+            while self._inbox and len(batch.writes) < _MOST_AT_ONCE and not self.machine.terminal:
+                happening = self._inbox[0]
                 if happening is _NUDGE:
-                    if not taken:
-                        await self._read_on(batch)
-                    else:
-                        self._inbox.appendleft(happening)
+                    if taken:
                         break
+                    self._inbox.popleft()
+                    await self._read_on(batch)
                     continue
-                taken.append(happening)
                 if happening.event_type in _ENDS_OF_TASKS:
-                    self._running.discard((str(happening.path), happening.attempt))
-                if self._world.spill is not None:
-                    happening = await self._spilled(happening)
+                    happening = await self._storable(happening)
+                taken.append(self._inbox.popleft())
                 batch.fold(happening)
-            return await self._commit(batch)
+            last = await self._commit(batch)
         except LogMoved:
             self._inbox.extendleft(reversed(taken))
-        while True:
-            # Bounded by what others write; each time round their events are in the log and folded.
-            with contextlib.suppress(LogMoved):
-                return await self._rebuild()
+            return await self._until_it_holds(self._rebuild)
+        for happening in taken:
+            self._expect(happening, -1)
+        return last
 
-    async def _spilled(self, happening: Happening) -> Happening:
-        assert self._world.spill is not None
-        return replace(happening, payload=await self._world.spill(happening.payload))
+    async def _storable(self, happening: Happening) -> Happening:
+        """With a payload that a store keeps. What cannot be kept is an end too: the step has failed."""
+        try:
+            if self._world.spill is not None:
+                encoded = await self._world.spill(happening.payload)
+            else:
+                encoded = encode_payload(happening.payload)
+                check_payload(encoded)
+        except InvalidEvent as error:
+            told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
+            payload = {"exitCode": _NOT_KEPT, "error": told}
+            return replace(happening, event_type=EventType.STEP_FAILED, payload=payload)
+        return replace(happening, encoded=encoded)
 
     async def _read_on(self, batch: "_Batch") -> None:
         """What others have written, in its order."""
@@ -238,36 +345,85 @@ class Driver:
             self._identity.run_id, after=self.machine.last_seq, limit=_READ_AT_ONCE
         )
         for record in records:
+            self._check_owner(record)
             batch.obey(self.machine.advance(record))
-        self._tell(records)
+            self._count_attempt(record)
+            self._tell((record,))
 
     async def _commit(self, batch: "_Batch") -> EventRecord | None:
-        """Append, then act. Nothing is performed that is not in the log."""
+        """Append, then act. Nothing is performed that is not in the log; if the append is refused, nothing counts."""
         batch.begin_waiting()
         last: EventRecord | None = None
         if batch.writes:
-            appended = await self._recorder.append(
-                self._identity.run_id,
-                batch.writes,
-                fence=self._fence,
-                after=batch.after,
-                set_wake_ups=[
-                    WakeUp(run_id=self._identity.run_id, key=t.key, due=t.due) for t in batch.timers
-                ],
-                drop_wake_ups=batch.dropped,
-            )
+            self._ours = frozenset(write.event_id for write in batch.writes)
+            try:
+                appended = await self._recorder.append(
+                    self._identity.run_id,
+                    await self._all_storable(batch.writes),
+                    fence=self._fence,
+                    after=batch.after,
+                    set_wake_ups=[
+                        WakeUp(run_id=self._identity.run_id, key=t.key, due=t.due) for t in batch.timers
+                    ],
+                    drop_wake_ups=batch.dropped,
+                )
+            except BaseException:
+                batch.undo()
+                raise
             assert appended is not None
             records = [one.record for one in appended]
             last = records[-1]
+            if last.run_seq != batch.after + len(records):
+                # Some of it was in the log before, and stands elsewhere than where it was folded.
+                batch.undo_begun()
+                return await self._until_it_holds(self._rebuild)
             self._tell(records)
         for act in batch.acts:
             act()
         return last
 
+    async def _all_storable(self, writes: list[EventWrite]) -> list[EventWrite]:
+        """Decisions can be large too: the outputs of a run."""
+        spill = self._world.spill
+        if spill is None or all(len(write.payload) <= MOST_PAYLOAD_BYTES for write in writes):
+            return writes
+        return [
+            write
+            if len(write.payload) <= MOST_PAYLOAD_BYTES
+            else msgspec.structs.replace(write, payload=await spill(msgspec.json.decode(write.payload)))
+            for write in writes
+        ]
+
     def _tell(self, records: Sequence[EventRecord]) -> None:
-        if records:
-            for observer in self._world.observers:
+        records = [record for record in records if record.run_seq > self._told]
+        if not records:
+            return
+        self._told = records[-1].run_seq
+        for observer in list(self._looking_on):
+            try:
                 observer(records)
+            except Exception as error:
+                # Who only looks on must not stop the run: it is left out from here on, and that is said once.
+                self._looking_on.remove(observer)
+                if not isinstance(error, BrokenPipeError):
+                    _LOG.warning(
+                        "a view of run %s has failed and is left out", self._identity.run_id, exc_info=True
+                    )
+
+    # --- what views ask ---------------------------------------------------------------------------
+
+    def context(self) -> dict[str, Any] | None:
+        """The variables of the workflow as they stand; after its end, as they stood."""
+        root = self.machine.root
+        return root.call.context if root is not None and root.call is not None else self._context
+
+    def item(self, path: str) -> Any:
+        found = self.machine.find_scope(path)
+        return found[0].item if found is not None else None
+
+    def _keep_context(self, event_type: str) -> None:
+        if event_type in _ENDS_OF_RUNS:
+            self._context = self.context()
 
     # --- acting -----------------------------------------------------------------------------------
 
@@ -289,10 +445,14 @@ class Driver:
             if (task.path, task.attempt) == (command.path, command.attempt):
                 self._waiting.remove(task)
                 break
+        if (command.path, command.attempt) in self._answered:
+            return  # its end is on its way
         if not self._world.tasks.stop(command.path, command.attempt, command.code, force=command.force):
-            code = "CANCELLED" if command.code == "FORCED" else command.code
-            error = {"category": "USER", "code": code, "message": "stopped", "retryable": False}
-            self.happen(Happening(EventType.STEP_FAILED, command.path, command.attempt, {"error": error}))
+            ended = stopped("CANCELLED" if command.code == "FORCED" else command.code)
+            engine_attempt = self._engine_attempts.get((command.path, command.attempt), 1)
+            self.happen(
+                Happening(ended.event_type, command.path, command.attempt, ended.payload, engine_attempt)
+            )
 
     def set_timer(self, timer: SetTimer) -> None:
         seconds = max(0.0, (moment(timer.due) - self._world.clock.now()) / timedelta(seconds=1))
@@ -321,6 +481,10 @@ class Driver:
         return self._world.clock.now()
 
 
+# The exit code of a step whose result cannot be kept.
+_NOT_KEPT: Final = 125
+_ENDS_OF_RUNS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
+_LOG: Final = logging.getLogger(__name__)
 _NUDGE: Final = Happening("")
 _ENDS_OF_TASKS: Final = frozenset(
     {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_INTERRUPTED}
@@ -338,6 +502,9 @@ class _Batch:
         self.dropped: list[str] = []
         # Nothing may have come after this record.
         self.after = driver.machine.last_seq
+        # Slots given and taken, to be put back if nothing of this counts.
+        self._begun: list[tuple[str, int]] = []
+        self._ended: list[tuple[str, int]] = []
 
     def fold(self, happening: Happening) -> None:
         """Record something, and learn what follows from it."""
@@ -361,9 +528,23 @@ class _Batch:
             write.emitted_at,
             write.payload,
         )
+        driver._keep_context(happening.event_type)
         self.obey(driver.machine.advance(record))
+        if happening.event_type in _ENDS_OF_TASKS:
+            key = (str(happening.path), happening.attempt)
+            if key in driver._running:
+                driver._running.discard(key)
+                self._ended.append(key)
 
-    def obey(self, commands: Any) -> None:
+    def undo(self) -> None:
+        """It was refused: what was to begin has not begun, and what has ended is not recorded."""
+        self.undo_begun()
+        self._driver._running.update(self._ended)
+
+    def undo_begun(self) -> None:
+        self._driver._running.difference_update(self._begun)
+
+    def obey(self, commands: Iterable[Command]) -> None:
         driver = self._driver
         records: list[Record] = []
         for command in commands:
@@ -396,11 +577,13 @@ class _Batch:
         while driver._waiting and driver.has_room():
             task = driver._waiting.popleft()
             key = (task.path, task.attempt)
-            if key not in driver.machine.waits:
-                continue  # stopped before there was room
+            visit = driver.machine.waits.get(key)
+            if visit is None or visit.stopping:
+                continue  # stopped before there was room; whoever stops it answers for it
             driver._running.add(key)
-            attempt = driver._engine_attempts.setdefault(key, 1)
-            if attempt == 1:
+            self._begun.append(key)
+            attempt = driver._engine_attempts.get(key, 1)
+            if not driver._has_started(*key):
                 self.fold(Happening(EventType.STEP_STARTED, *key, engine_attempt=attempt))
             self.acts.append(partial(driver.start, task))
 
@@ -417,8 +600,5 @@ def _write(identity: RunIdentity, happening: Happening, at: str) -> EventWrite:
         step_id=happening.path,
         logical_attempt_id=happening.attempt,
         engine_attempt_id=happening.engine_attempt,
-        payload=encode_payload(happening.payload),
+        payload=happening.encoded if happening.encoded is not None else encode_payload(happening.payload),
     )
-
-
-__all__ = ["Command", "Driver", "Happening", "Observer", "StaleFence", "Tasks", "World"]

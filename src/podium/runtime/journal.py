@@ -4,6 +4,7 @@ They are a view of the log and not durable themselves; what a crash lost is writ
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -22,11 +23,16 @@ _LEVELS: Final[dict[str, str]] = {
 
 
 class Journal:
+    """An observer. Both files have one line for each record, so that they can be cut to the same length."""
+
     def __init__(self, directory: RunDirectory) -> None:
-        self._for_people = (directory.logs / "workflow.jsonl").open("a", encoding="utf-8")
-        self._path = directory.logs / "events.jsonl"
-        self._seen = _last_seq(self._path)
-        self._for_programs = self._path.open("ab")
+        for_people, for_programs = directory.logs / "workflow.jsonl", directory.logs / "events.jsonl"
+        whole = min(_lines_in(for_people), _lines_in(for_programs))
+        _cut(for_people, whole)
+        # Records are told from the first one on: those that are in both files already are passed over.
+        self._seen = _cut(for_programs, whole)
+        self._for_people = for_people.open("a", encoding="utf-8")
+        self._for_programs = for_programs.open("ab")
 
     def __call__(self, records: Sequence[EventRecord]) -> None:
         for record in records:
@@ -85,18 +91,25 @@ def told(record: EventRecord) -> str:
             return record.event_type
 
 
-def _last_seq(path: Any) -> int:
-    """Where the file of an earlier process ends."""
+def _lines_in(path: Path) -> int:
+    """Whole lines: a process that was killed may have left half of one."""
     try:
         with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 1_000_000))
-            lines = file.read().splitlines()
-    except OSError:
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+    except FileNotFoundError:
         return 0
-    for line in reversed(lines):
-        try:
-            return int(msgspec.json.decode(line)["runSeq"])
-        except (msgspec.DecodeError, KeyError, TypeError):
-            continue
-    return 0
+
+
+def _cut(path: Path, lines: int) -> int:
+    """Keep so many lines; returns the `runSeq` of the last one, 0 if it has none."""
+    if not path.exists():
+        return 0
+    last = b""
+    with path.open("rb+") as file:
+        for _ in range(lines):
+            last = file.readline()
+        file.truncate(file.tell())
+    try:
+        return int(msgspec.json.decode(last)["runSeq"])
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+        return 0

@@ -2,7 +2,8 @@
 
 The kernel's lock (`flock`) is what holds; the JSON in the file tells people and programs who holds it. A lock whose
 kernel lock is free is stale, whatever the file says. What it says about the lease lets a successor on the same host
-release the lease of a process that is gone, instead of waiting until it lapses.
+release the lease of a process that is gone, instead of waiting until it lapses. And the lease outranks the lock: who
+gets it because its holder did not renew it (a frozen process) replaces the file, and the old holder finds out.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import fcntl
 import os
 import socket
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +22,7 @@ from podium.errors import PodiumError
 from podium.model.leases import Lease
 
 WAIT_SECONDS: Final = 10.0
+_REFRESH_SECONDS: Final = 30.0
 
 
 class RunLocked(PodiumError):
@@ -33,22 +36,43 @@ class RunLock:
         self._path = path
         self._run_id = run_id
         self._file: int | None = None
+        self._lease: Lease | None = None
         # What the file said before we had it.
         self.before: dict[str, Any] = {}
 
-    async def take(self, *, wait: float = WAIT_SECONDS) -> None:
-        """Raises `RunLocked` if somebody still holds it after so many seconds."""
+    async def take(
+        self, claim: Callable[[], Awaitable[Lease | None]], *, wait: float = WAIT_SECONDS
+    ) -> Lease | None:
+        """Hold it. Returns the lease if that was got while another process still holds the lock: it is frozen.
+
+        Raises `RunLocked` if a live process holds it after so many seconds.
+        """
         deadline = time.monotonic() + wait
         pause = 0.02
         while not self._try():
+            lease = await claim()
+            if lease is not None:
+                self._replace()
+                return lease
             if time.monotonic() >= deadline:
-                holder = _read(self._path)
-                who = f"process {holder.get('pid', '?')} on {holder.get('hostname', 'this host')}"
                 raise RunLocked(
-                    f"run {self._run_id!r} is driven by {who}; wait for it, or `podium cancel {self._run_id}`"
+                    f"run {self._run_id!r} is driven by {self.holder()}; "
+                    f"wait for it, or `podium cancel {self._run_id}`"
                 )
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1.0)
+            await asyncio.sleep(min(pause, max(0.0, deadline - time.monotonic())))
+            pause = min(pause * 2, 0.5)
+        return None
+
+    def holder(self) -> str:
+        held = _read(self._path)
+        return f"process {held.get('pid', '?')} on {held.get('hostname', 'this host')}"
+
+    def _replace(self) -> None:
+        """A file of our own in the place of the one that its holder does not give up."""
+        self._path.unlink(missing_ok=True)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file = file
 
     def _try(self) -> bool:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -73,7 +97,9 @@ class RunLock:
 
     def tell(self, lease: Lease) -> None:
         """Write down who holds it."""
-        assert self._file is not None
+        if self._file is None:
+            return
+        self._lease = lease
         told = {
             "pid": os.getpid(),
             "timestamp": time.time(),
@@ -84,13 +110,26 @@ class RunLock:
             "lease": msgspec.to_builtins(lease),
         }
         content = msgspec.json.encode(told)
-        os.pwrite(self._file, content, 0)
+        # In one write that covers what was there: whoever is killed in between leaves a file that can be read.
+        length = os.fstat(self._file).st_size
+        os.pwrite(self._file, content.ljust(length), 0)
         os.ftruncate(self._file, len(content))
+
+    async def refresh(self) -> None:
+        """Say now and then that it is still held."""
+        while True:
+            await asyncio.sleep(_REFRESH_SECONDS)
+            if self._lease is not None:
+                self.tell(self._lease)
+
+    def is_held(self) -> bool:
+        """Whether the file is still ours: another process that got the lease has put its own in its place."""
+        return self._file is not None and self._is_current(self._file)
 
     def lease_before(self) -> Lease | None:
         """The lease of the process that held the lock before and is gone; None if nothing is known of it."""
         lease = self.before.get("lease")
-        if lease is None or self.before.get("boot_id") != _boot_id():
+        if lease is None or self.before.get("hostname") != socket.gethostname():
             return None
         with contextlib.suppress(msgspec.ValidationError):
             return msgspec.convert(lease, Lease)
@@ -98,7 +137,8 @@ class RunLock:
 
     def give(self) -> None:
         if self._file is not None:
-            self._path.unlink(missing_ok=True)
+            if self.is_held():
+                self._path.unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
 

@@ -5,12 +5,15 @@
     runs/<run id>/logs/workflow.jsonl one line per event, for people; events.jsonl, for programs
     runs/<run id>/logs/steps/         what each visit wrote: <step>.<attempt>.out and .err
     runs/<run id>/artifacts/          what steps keep: output_file, and what they write themselves
+    runs/<run id>/payloads/           values too large for an event, by their content
 
 Names and values in paths come from people and programs: every path has to stay inside its root, links followed.
 """
 
+import contextlib
 import os
 import re
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -35,6 +38,7 @@ class RunDirectory:
         self.logs = self.path / "logs"
         self.steps = self.logs / "steps"
         self.outputs = self.path / "outputs"
+        self.payloads = self.path / "payloads"
 
     @property
     def state(self) -> Path:
@@ -61,14 +65,24 @@ class RunDirectory:
             folder.mkdir(parents=True, exist_ok=True)
 
     def remove_leftovers(self) -> None:
-        """Temporary files of a process that died while it wrote."""
-        for folder in (self.path, self.artifacts):
-            for file in folder.glob(f".*{_TEMPORARY}"):
+        """Temporary files of a process that died while it wrote, and what its steps had handed over by then."""
+        for file in (
+            *self.path.glob(f".*{_TEMPORARY}"),
+            *self.artifacts.rglob(f".*{_TEMPORARY}"),
+            *self.outputs.iterdir(),
+        ):
+            if not file.is_dir():
                 file.unlink(missing_ok=True)
 
     def step_file(self, path: str, attempt: int, kind: str) -> Path:
         """Where a visit's output is kept."""
         return self.steps / f"{file_name(path)}.{attempt}.{kind}"
+
+    def fresh_step_file(self, path: str, attempt: int, kind: str) -> Path:
+        """The same, for a task that begins: what an interrupted one wrote there is gone."""
+        file = self.step_file(path, attempt, kind)
+        file.unlink(missing_ok=True)
+        return file
 
     def output_values(self, path: str, attempt: int) -> Path:
         """The file in which a step leaves `key=value` lines."""
@@ -83,59 +97,89 @@ def file_name(path: str) -> str:
     return f"{name[:_MOST_NAME].lstrip('.')}-{sha256(path.encode()).hexdigest()[:12]}"
 
 
-def inside(root: Path, path: str, *, what: str) -> Path:
-    """The path below `root`, with links followed. Raises `PathRefused` if it leads out of it."""
+def inside(root: Path, path: str, *, what: str, itself: bool = False) -> Path:
+    """The path below `root`, with links followed. Raises `PathRefused` if it leads out of it.
+
+    `itself`: the root is a good answer, too.
+    """
     if not path or "\0" in path:
         raise PathRefused(f"{what} {path!a} is no path; name a file below {root.name}/")
     try:
         resolved = (root / path).resolve()
         base = root.resolve()
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise PathRefused(f"{what} {path[:200]!a} cannot be followed: {error}") from error
-    if not resolved.is_relative_to(base) or resolved == base:
+    if not resolved.is_relative_to(base) or (resolved == base and not itself):
         raise PathRefused(f"{what} {path[:200]!a} leads out of {root.name}/; name a file below it")
     return resolved
+
+
+def first_inside(roots: Sequence[Path], path: str, *, what: str) -> Path | None:
+    """Where it is there, of several roots; None if nowhere. Raises `PathRefused` if no root has room for it."""
+    refused: PathRefused | None = None
+    allowed = False
+    for root in roots:
+        try:
+            found = inside(root, path, what=what)
+        except PathRefused as error:
+            refused = error
+            continue
+        allowed = True
+        if found.exists():
+            return found
+    if refused is not None and not allowed:
+        raise refused
+    return None
 
 
 _TEMPORARY: Final = ".podium-tmp"
 
 
-def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """All of it or nothing: beside the target, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid4().hex[:12]}{_TEMPORARY}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            if durable:
+class NewFile:
+    """A file that is whole or not there: written beside its target, then renamed."""
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # The name is cut: a target may have the longest name there can be.
+        self._temporary = target.with_name(f".{target.name[:40]}.{uuid4().hex[:12]}{_TEMPORARY}")
+        self._file = self._temporary.open("xb")
+        self._digest = sha256()
+
+    def write(self, chunk: bytes) -> None:
+        self._file.write(chunk)
+        self._digest.update(chunk)
+
+    def commit(self, *, durable: bool = True) -> str:
+        """Put it in its place; returns the SHA-256 of its content."""
+        try:
+            with self._file as file:
                 file.flush()
-                os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    if durable:
-        _sync_folder(path.parent)
+                if durable:
+                    os.fsync(file.fileno())
+            self._temporary.replace(self._target)
+        except BaseException:
+            self.discard()
+            raise
+        if durable:
+            _sync_folder(self._target.parent)
+        return self._digest.hexdigest()
+
+    def discard(self) -> None:
+        with contextlib.suppress(OSError):  # what could not be written on a full disk
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
 
 
-def copy_atomically(source: Path, target: Path) -> str:
-    """Copy a file so that the target is whole or not there; returns the SHA-256 of what was copied."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{uuid4().hex[:12]}{_TEMPORARY}")
-    digest = sha256()
+def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """All of it or nothing."""
+    file = NewFile(path)
     try:
-        with source.open("rb") as reader, temporary.open("wb") as writer:
-            while chunk := reader.read(1 << 20):
-                digest.update(chunk)
-                writer.write(chunk)
-            writer.flush()
-            os.fsync(writer.fileno())
-        temporary.replace(target)
+        file.write(content)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        file.discard()
         raise
-    _sync_folder(target.parent)
-    return digest.hexdigest()
+    file.commit(durable=durable)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -1,34 +1,112 @@
 """`state.json`: how a run stands, for people and programs that do not know us. A fold of the log, nothing more.
 
 It is written at most four times a second, less often when it is large, and at every end. It is not what a run is
-resumed from: that is the log.
+resumed from: that is the log. Folding costs the same for the first and the last of a million events: a loop keeps its
+newest thousand iterations and up to a thousand older ones that failed, and counts the rest.
 """
 
+import asyncio
 import time
-from collections.abc import Sequence
-from typing import Any, Final
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from podium.core.flow import Event, Way, way_on
+from podium.core.plans import FINALLY
 from podium.model.events import EventRecord, EventType
-from podium.model.plan import Plan
+from podium.model.plan import (
+    Block,
+    Break,
+    Call,
+    Continue,
+    DataList,
+    ForEach,
+    Goto,
+    Group,
+    Parallel,
+    Plan,
+    Step,
+    While,
+)
 from podium.model.times import Timestamp, seconds_between
 from podium.runtime.rundir import RunDirectory, write_atomically
 
 _SECONDS: Final = 0.25
 # No more than a twentieth of the time goes into writing it.
 _SHARE: Final = 20
-_MOST_ITERATIONS: Final = 1000
+MOST_ITERATIONS: Final = 1000
+_TIMED_OUT: Final = 3
+
+
+class Facts(Protocol):
+    """What the log does not say by itself, because it follows from it: asked right after an event was folded."""
+
+    def context(self) -> dict[str, Any] | None: ...
+
+    def item(self, path: str) -> Any:
+        """The item of the iteration in which the step with this path stands; None if it is not known any more."""
+        ...
 
 
 class StateFile:
-    """Folds events and writes the file now and then."""
+    """An observer: folds events and writes the file now and then."""
 
-    def __init__(self, directory: RunDirectory, plan: Plan, run_id: str) -> None:
+    def __init__(
+        self,
+        directory: RunDirectory,
+        plan: Plan,
+        run_id: str,
+        facts: Facts | None = None,
+        may_write: Callable[[], bool] = lambda: True,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._directory = directory
-        self._workflow = plan.workflow
+        # False once another process drives the run: what we know is old.
+        self._may_write = may_write
+        self._fold = StateFold(plan, run_id, facts)
+        self._now = now
         self._next_write = 0.0
-        self.state: dict[str, Any] = {
+        self._is_behind = False
+
+    def __call__(self, records: Sequence[EventRecord]) -> None:
+        for record in records:
+            self._fold.fold(record)
+        self._is_behind = True
+        if self._fold.ended:
+            self.write()
+        else:
+            self.write_if_due()
+
+    async def keep_up(self) -> None:
+        """Write what was too early to be written when it happened, though nothing more happens."""
+        while True:
+            await asyncio.sleep(_SECONDS)
+            self.write_if_due()
+
+    def write_if_due(self) -> None:
+        if self._is_behind and self._now() >= self._next_write:
+            self.write()
+
+    def write(self) -> None:
+        self._is_behind = False
+        if not self._may_write():
+            return
+        began = self._now()
+        content = msgspec.json.format(msgspec.json.encode(self._fold.state()), indent=2)
+        write_atomically(self._directory.state, content, durable=False)
+        took = self._now() - began
+        self._next_write = self._now() + max(_SECONDS, took * _SHARE)
+
+
+class StateFold:
+    """The state of a run as it is shown, event by event."""
+
+    def __init__(self, plan: Plan, run_id: str, facts: Facts | None = None) -> None:
+        self._workflow = plan.workflow
+        self._facts = facts
+        self._top: dict[str, Any] = {
             "run_id": run_id,
             "status": "running",
             "started_at": None,
@@ -41,167 +119,474 @@ class StateFile:
             "exit_code": None,
             "reason": None,
         }
+        self._main = _Body(plan.workflow.block)
+        self._cleanup = _Body(plan.workflow.cleanup) if plan.workflow.cleanup is not None else None
+        self._error = plan.workflow.error
         self._started: dict[tuple[str, int], Timestamp] = {}
+        # Leaves under way, the newest last.
+        self._running: dict[str, None] = {}
+        # Steps that wait for a person.
+        self._asking: set[str] = set()
+        self._paused = False
+        self.ended = False
 
-    def __call__(self, records: Sequence[EventRecord]) -> None:
-        for record in records:
-            self.fold(record)
-        if self.state["exit_code"] is not None or time.monotonic() >= self._next_write:
-            self.write()
-
-    def write(self) -> None:
-        began = time.monotonic()
-        content = msgspec.json.format(msgspec.json.encode(self.state), indent=2)
-        write_atomically(self._directory.state, content, durable=False)
-        took = time.monotonic() - began
-        self._next_write = time.monotonic() + max(_SECONDS, took * _SHARE)
+    def state(self) -> dict[str, Any]:
+        """The whole of it, as plain data."""
+        top = self._top
+        if self._facts is not None and (context := self._facts.context()) is not None:
+            top["context"] = context
+        if not self.ended:
+            top["status"] = "paused" if self._paused else "waiting" if self._asking else "running"
+        top["current_step"] = next(reversed(self._running), None) if not self.ended else None
+        top["steps"] = self._main.shown()
+        if self._cleanup is not None:
+            top["steps"] |= {f"{FINALLY}/{name}": step for name, step in self._cleanup.shown().items()}
+        return top
 
     def fold(self, record: EventRecord) -> None:
-        state = self.state
         match record.event_type:
             case EventType.RUN_STARTED:
-                state["started_at"] = record.emitted_at
-                state["status"] = "running"
+                self._top["started_at"] = record.emitted_at
             case EventType.RUN_PAUSED:
-                state["status"] = "paused"
+                self._paused = True
             case EventType.RUN_RESUMED:
-                state["status"] = "running"
+                self._paused = False
             case EventType.RUN_REOPENED:
-                state |= {
-                    "status": "running",
-                    "completed_at": None,
-                    "exit_code": None,
-                    "error": None,
-                    "reason": None,
-                }
+                self._reopen()
             case EventType.RUN_COMPLETED | EventType.RUN_FAILED | EventType.RUN_CANCELLED:
                 self._end(record)
+            case EventType.SIGNAL_ACCEPTED:
+                self._signal(record)
             case _ if record.step_id is not None:
-                self._step(record)
+                self._step(record, record.step_id)
 
     def _end(self, record: EventRecord) -> None:
         payload = _payload(record)
         error = payload.get("error") or {}
         status = record.event_type.removeprefix("Run").lower()
-        if error.get("category") == "TIMEOUT":
+        if status == "failed" and payload.get("exitCode") == _TIMED_OUT:
             status = "timeout"
-        self.state |= {
+        elif status == "failed" and error.get("code") == "INTERNAL_ERROR":
+            status = "error"
+        self._top |= {
             "status": status,
             "completed_at": record.emitted_at,
             "exit_code": payload.get("exitCode"),
             "reason": payload.get("reason"),
             "error": error.get("message"),
-            "current_step": None,
         }
         if payload.get("outputs"):
-            self.state["outputs"] = payload["outputs"]
+            self._top["outputs"] = payload["outputs"]
+        self.ended = True
+        self._paused = False
+        self._running.clear()
+        self._asking.clear()
 
-    def _step(self, record: EventRecord) -> None:
-        assert record.step_id is not None
-        path, attempt = record.step_id, record.logical_attempt_id
-        if record.event_type == EventType.STEP_STARTED:
-            self._started[path, attempt] = record.emitted_at
-            self.state["current_step"] = path
-            payload = _payload(record)
-            waiting = "approval" in payload
-            self._put(path, {"status": "waiting" if waiting else "running", "attempts": attempt})
-            if waiting:
-                self.state["status"] = "waiting"
-            return
-        ended = _ENDS.get(record.event_type)
-        if ended is None:
-            return
+    def _reopen(self) -> None:
+        self._top |= {"completed_at": None, "exit_code": None, "error": None, "reason": None}
+        self.ended = False
+
+    def _signal(self, record: EventRecord) -> None:
+        """A retry by hand is another try of the same visit."""
         payload = _payload(record)
-        error = payload.get("error")
-        step: dict[str, Any] = {
-            "status": ended,
-            "exit_code": payload.get("exitCode"),
-            "output": payload.get("output", ""),
-            "duration": None,
-            "completed_at": record.emitted_at,
-            "skipped": ended == "skipped",
-            "timed_out": (error or {}).get("category") == "TIMEOUT",
-            "truncated": payload.get("truncated", False),
-            "output_bytes": payload.get("outputBytes", len(str(payload.get("output", "")).encode())),
-            "stderr_tail": payload.get("stderrTail", ""),
-            "attempts": attempt,
-            "visits": attempt,
-            "error": error,
-        }
-        began = self._started.pop((path, attempt), None)
-        if began is not None:
-            step["duration"] = seconds_between(began, record.emitted_at)
-        for name, key in (
-            ("summary", "summary"),
-            ("exitReason", "exit_reason"),
-            ("usage", "usage"),
-            ("outputs", "outputs"),
-        ):
-            if name in payload:
-                step[key] = payload[name]
-        self._put(path, step)
-        if self.state["status"] == "waiting":
-            self.state["status"] = "running"
+        if payload.get("signalType") == "RETRY_STEP":
+            path = str((payload.get("payload") or {}).get("stepId") or "")
+            found = self._find(path)
+            if found is not None:
+                found[2].same_visit = True
 
-    def _put(self, path: str, step: dict[str, Any]) -> None:
-        """Steps inside loops and blocks stand below them."""
-        steps = self.state["steps"]
+    def _step(self, record: EventRecord, path: str) -> None:
+        found = self._find(path)
+        if found is None:
+            return  # a path that this plan does not have: of another version, or malformed
+        body, iteration, node = found
+        attempt = record.logical_attempt_id
+        match record.event_type:
+            case EventType.STEP_STARTED:
+                payload = _payload(record)
+                node.begin(attempt, reopened=bool(payload.get("reopened")))
+                if "approval" in payload:
+                    node.facts["status"] = "waiting"
+                    self._asking.add(path)
+                elif not node.is_composite:
+                    self._running[path] = None
+                self._started[path, attempt] = record.emitted_at
+            case EventType.STEP_RETRY_SCHEDULED:
+                node.same_visit = True
+            case EventType.STEP_COMPLETED | EventType.STEP_FAILED | EventType.STEP_SKIPPED:
+                self._asking.discard(path)
+                self._running.pop(path, None)
+                began = self._started.pop((path, attempt), None)
+                event = node.end(record, _payload(record), began)
+                _tell_iteration(body, iteration, node, event)
+            case EventType.STEP_INTERRUPTED:
+                self._running.pop(path, None)
+                node.same_visit = True
+                node.facts["status"] = "interrupted"
+                if node.step.on_doubt == "ask":
+                    node.facts["status"] = "waiting"
+                    self._asking.add(path)
+
+    def _find(self, path: str) -> "tuple[_Body, _Iteration | None, _Node] | None":
+        """The place of a step, made if it is not there; the list it stands in, and the innermost iteration."""
         parts = path.split("/")
-        for part in parts[:-1]:
-            name, index = _split(part)
-            owner = steps.setdefault(name, {"status": "running"})
+        body = self._main
+        if parts[0] == FINALLY and self._cleanup is not None:
+            body = self._cleanup
+            parts = parts[1:]
+        iteration: _Iteration | None = None
+        for place, part in enumerate(parts):
+            name, visit, index = _split(part)
+            step = body.steps.get(name)
+            if (
+                step is None
+                and body is self._main
+                and self._error is not None
+                and name == self._error.step_id
+            ):
+                step = self._error
+            if step is None:
+                return None
+            node = body.nodes.get(name)
+            if node is None:
+                node = body.nodes[name] = _Node(step)
+            if place == len(parts) - 1:
+                return body, iteration, node
+            if visit > node.inside:
+                node.enter(visit)
             if index is None:
-                steps = owner.setdefault("branches", {})
+                inner = node.body_named(parts[place + 1])
+                if inner is None:
+                    return None
+                if parts[place + 1] == FINALLY:
+                    del parts[place + 1]
+                body = inner
                 continue
-            iterations = owner.setdefault("iterations", [])
-            found = next((one for one in reversed(iterations) if one["index"] == index), None)
-            if found is None:
-                found = {"index": index, "status": "running", "steps": {}}
-                iterations.append(found)
-                if len(iterations) > _MOST_ITERATIONS:
-                    _fold_away(iterations)
-            steps = found["steps"]
-        name = _split(parts[-1])[0]
-        old = steps.get(name, {})
-        kept = {key: old[key] for key in ("iterations", "branches") if key in old}
-        steps[name] = {**kept, **step}
-        if len(parts) > 1:
-            _mark_iteration(self.state["steps"], parts, step)
+            if node.loop is None:
+                return None
+            iteration = node.loop.iteration(index)
+            if iteration is None:
+                before = "/".join(parts[: place + 1])
+                iteration = node.loop.begin(index, self._item(step, before, parts[place + 1], index))
+            body = iteration.body
+        return None
+
+    def _item(self, step: Step, before: str, child: str, index: int) -> Any:
+        if not isinstance(step.body, ForEach):
+            return None
+        items = step.body.items
+        if isinstance(items, DataList) and index < len(items.items):
+            literal = items.items[index]
+            if literal is None or isinstance(literal, str | int | float | bool):
+                return literal
+        return self._facts.item(f"{before}/{_split(child)[0]}") if self._facts is not None else None
 
 
-def _mark_iteration(steps: dict[str, Any], parts: list[str], step: dict[str, Any]) -> None:
-    name, index = _split(parts[0])
-    if index is None or len(parts) != 2 or step["status"] == "running":
+# --- what is below the run ------------------------------------------------------------------------
+
+
+class _Body:
+    """A list of steps being carried out."""
+
+    __slots__ = ("block", "nodes", "steps")
+
+    def __init__(self, block: Block, steps: dict[str, Step] | None = None) -> None:
+        self.block = block
+        self.steps = steps if steps is not None else _by_name(block)
+        self.nodes: dict[str, _Node] = {}
+
+    def shown(self) -> dict[str, Any]:
+        return {name: node.shown() for name, node in self.nodes.items() if node.facts}
+
+
+def _by_name(block: Block) -> dict[str, Step]:
+    return {step.step_id: step for step in block.steps}
+
+
+class _Node:
+    """The newest visit of a step."""
+
+    __slots__ = (
+        "attempt", "bodies", "facts", "inside", "is_composite", "loop", "same_visit", "step", "visits",
+    )  # fmt: skip
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.facts: dict[str, Any] = {}
+        self.attempt = 0
+        self.visits = 0
+        # The next attempt is another try of the same visit.
+        self.same_visit = False
+        self.is_composite = isinstance(step.body, ForEach | While | Parallel | Group | Call)
+        # Which visit of a composite its inside belongs to: `Deploy#2[0]/Build`.
+        self.inside = 1
+        self.loop: _Loop | None = None
+        self.bodies: dict[str, _Body] = {}
+        self._empty()
+
+    def _empty(self) -> None:
+        """Nothing is inside yet."""
+        body = self.step.body
+        self.loop = _Loop(body.block) if isinstance(body, ForEach | While) else None
+        self.bodies = {}
+
+    def enter(self, visit: int) -> None:
+        """Another visit or try of a composite: the inside of the one before is in the log."""
+        self.inside = visit
+        self._empty()
+
+    def body_named(self, child: str) -> _Body | None:
+        """Where a step directly below a block or a call stands."""
+        body = self.step.body
+        kind = "finally" if child == FINALLY else "branches" if isinstance(body, Parallel) else "steps"
+        found = self.bodies.get(kind)
+        if found is None:
+            block = _block_of(self.step) if kind != "finally" else None
+            if kind == "finally" and isinstance(body, Call):
+                block = body.workflow.cleanup
+            if block is None:
+                return None
+            found = self.bodies[kind] = _Body(block)
+        return found
+
+    def _count(self, attempt: int) -> None:
+        if attempt > self.attempt:
+            self.attempt = attempt
+            if not self.same_visit or not self.visits:
+                self.visits += 1
+            self.same_visit = False
+
+    def begin(self, attempt: int, *, reopened: bool) -> None:
+        if reopened:
+            # It goes on: what is done inside stays done, and stands below the new number.
+            self.same_visit = True
+            self.inside = attempt
+        elif self.is_composite and attempt > self.inside:
+            self.enter(attempt)
+        self._count(attempt)
+        self.facts = {"status": "running", "visits": self.visits, "attempts": attempt}
+
+    def end(self, record: EventRecord, payload: dict[str, Any], began: Timestamp | None) -> Event:
+        self._count(record.logical_attempt_id)
+        error = payload.get("error")
+        error = error if isinstance(error, dict) else None
+        timed_out = (error or {}).get("category") == "TIMEOUT"
+        output = payload.get("output", "")
+        duration = payload.get("durationMs")
+        if began is not None and duration is None:
+            duration = seconds_between(began, record.emitted_at) * 1000
+        code = (error or {}).get("code")
+        stopped = code in _STOPPED
+        self.facts = {
+            "status": "cancelled" if stopped else _ENDS[record.event_type],
+            "exit_code": payload.get("exitCode"),
+            "output": output,
+            "stderr_tail": payload.get("stderrTail", ""),
+            "duration": None if duration is None else round(duration / 1000, 6),
+            "completed_at": record.emitted_at,
+            "skipped": record.event_type == EventType.STEP_SKIPPED,
+            "timed_out": timed_out,
+            "truncated": payload.get("truncated", False),
+            "output_bytes": payload.get(
+                "outputBytes", len(output.encode()) if isinstance(output, str) else 0
+            ),
+            "visits": self.visits,
+            "attempts": self.attempt,
+            "error": error,
+            "usage": payload.get("usage"),
+            "session": payload.get("session"),
+        }
+        for name, key in _MORE:
+            if name in payload:
+                self.facts[key] = payload[name]
+        if stopped:
+            # What was stopped goes on as the same visit if the run is taken up again.
+            self.same_visit = True
+        if self.loop is not None:
+            self.loop.end(payload.get("summary"))
+        match record.event_type:
+            case EventType.STEP_COMPLETED:
+                return "success"
+            case EventType.STEP_SKIPPED:
+                return "skipped"
+            case _:
+                return "timeout" if timed_out else "failure"
+
+    def shown(self) -> dict[str, Any]:
+        if self.loop is not None:
+            return {**self.facts, **self.loop.shown()}
+        if self.bodies:
+            return {**self.facts, **{kind: body.shown() for kind, body in self.bodies.items()}}
+        return self.facts
+
+
+class _Iteration:
+    __slots__ = ("body", "counted", "failed_unhandled", "index", "item", "left", "loop", "status")
+
+    def __init__(self, loop: "_Loop", index: int, item: Any, body: _Body) -> None:
+        self.loop = loop
+        self.index = index
+        self.item = item
+        self.status = "running"
+        self.body = body
+        # Of a pass: a step failed, and the next one ran all the same.
+        self.failed_unhandled = False
+        self.counted = False
+        # By a break or a continue.
+        self.left = False
+
+    def shown(self) -> dict[str, Any]:
+        return {"index": self.index, "item": self.item, "status": self.status, "steps": self.body.shown()}
+
+
+class _Loop:
+    """The iterations of a loop that are kept, and the number of all."""
+
+    __slots__ = (
+        "_block",
+        "_ended",
+        "_kept",
+        "_old_failures",
+        "_steps",
+        "last",
+        "started",
+        "statuses",
+        "summary",
+    )
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self._steps = _by_name(block)
+        self._kept: dict[int, _Iteration] = {}
+        # Those that have ended and are kept for being new, in the order of their ends.
+        self._ended: deque[int] = deque()
+        self._old_failures = 0
+        self.last: _Iteration | None = None
+        self.started = 0
+        self.statuses = {"completed": 0, "failed": 0, "skipped": 0, "cancelled": 0}
+        # What the loop's own end says: exact.
+        self.summary: dict[str, Any] | None = None
+
+    def iteration(self, index: int) -> _Iteration | None:
+        return self._kept.get(index)
+
+    def begin(self, index: int, item: Any) -> _Iteration:
+        self.started = max(self.started, index + 1)
+        one = self._kept[index] = _Iteration(self, index, item, _Body(self._block, self._steps))
+        return one
+
+    def settle(self, one: _Iteration, status: str) -> None:
+        """It has its outcome; told again if it had been taken for ended and went on."""
+        if one.counted:
+            self.statuses[one.status] -= 1
+        one.status = status
+        self.statuses[status] += 1
+        if self.last is None or one.index >= self.last.index:
+            self.last = one
+        if not one.counted:
+            one.counted = True
+            self._ended.append(one.index)
+            self._forget_the_oldest()
+
+    def _forget_the_oldest(self) -> None:
+        if len(self._ended) <= MOST_ITERATIONS:
+            return
+        index = self._ended.popleft()
+        if self._kept[index].status == "failed" and self._old_failures < MOST_ITERATIONS:
+            self._old_failures += 1
+        else:
+            del self._kept[index]
+
+    def end(self, summary: Any) -> None:
+        for one in [one for one in self._kept.values() if not one.counted]:
+            self.settle(one, "cancelled")
+        self.summary = summary if isinstance(summary, dict) else None
+
+    def shown(self) -> dict[str, Any]:
+        shown: dict[str, Any] = {
+            "summary": self.summary or self._summary(),
+            "iterations": [self._kept[index].shown() for index in sorted(self._kept)],
+        }
+        if self.last is not None:
+            shown["last"] = self.last.body.shown()
+        return shown
+
+    def _summary(self) -> dict[str, Any]:
+        ended = sum(self.statuses.values())
+        rate = self.statuses["completed"] / ended if ended else 0.0
+        counts = {f"{_COUNT[status]}_count": number for status, number in self.statuses.items()}
+        return {"count": self.started, **counts, "success_rate": rate}
+
+
+def _tell_iteration(body: _Body, iteration: _Iteration | None, node: _Node, event: Event) -> None:
+    """What the end of a step means for the iteration it stands in, by the same table the machine routes by."""
+    if iteration is None:
         return
-    for one in reversed(steps.get(name, {}).get("iterations", ())):
-        if one["index"] == index:
-            one["status"] = "failed" if step["status"] == "failed" else "completed"
-            return
+    step, loop = node.step, iteration.loop
+    failed = event in ("failure", "timeout")
+    passed = step.allow_failure and failed
+    way = way_on(body.block.discipline, step.on, "success" if passed else event)
+    stopped = node.facts["status"] == "cancelled"
+    if isinstance(way, Break | Continue) and not stopped:
+        # From any block inside: what is stopped on the way out changes nothing any more.
+        iteration.left = True
+        loop.settle(iteration, "skipped" if failed else "completed")
+    if body is not iteration.body or iteration.left:
+        return
+    if stopped:
+        loop.settle(iteration, "cancelled")
+    elif way is Way.FAILED or way is Way.NO_TRANSITION:
+        loop.settle(iteration, "failed")
+    elif isinstance(way, Goto) and way.step not in body.steps:
+        loop.settle(iteration, "completed")  # it leads out of the loop
+    elif way is Way.NEXT:
+        iteration.failed_unhandled |= failed and not passed
+        if iteration.status != "failed" and _is_done(iteration, step):
+            loop.settle(iteration, "failed" if iteration.failed_unhandled else "completed")
 
 
-def _fold_away(iterations: list[dict[str, Any]]) -> None:
-    """The oldest that did not fail; the log has them all."""
-    for place, one in enumerate(iterations):
-        if one["status"] == "completed":
-            del iterations[place]
-            return
-    del iterations[0]
+def _is_done(scope: _Iteration, step: Step) -> bool:
+    """Nothing comes after this step; in a graph, when all have ended."""
+    block = scope.body.block
+    if block.discipline != "graph":
+        return step is block.steps[-1]
+    return len(scope.body.nodes) == len(block.steps) and not any(
+        node.facts.get("status") in ("running", "waiting") or not node.facts
+        for node in scope.body.nodes.values()
+    )
 
 
-def _split(part: str) -> tuple[str, int | None]:
+def _block_of(step: Step) -> Block | None:
+    match step.body:
+        case ForEach() | While() | Parallel() | Group():
+            return step.body.block
+        case Call():
+            return step.body.workflow.block
+        case _:
+            return None
+
+
+def _split(part: str) -> tuple[str, int, int | None]:
+    """`Deploy#2[3]`: its name, its visit, the iteration."""
     name, _, rest = part.partition("[")
-    name = name.split("#", 1)[0]
-    return name, int(rest.rstrip("]")) if rest.rstrip("]").isdigit() else None
+    name, _, visit = name.partition("#")
+    index = rest.removesuffix("]")
+    return name, int(visit) if visit.isdigit() else 1, int(index) if index.isdigit() else None
 
 
 _ENDS: Final[dict[str, str]] = {
     EventType.STEP_COMPLETED: "completed",
     EventType.STEP_FAILED: "failed",
     EventType.STEP_SKIPPED: "skipped",
-    EventType.STEP_INTERRUPTED: "failed",
 }
+_STOPPED: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED", "SCOPE_CLOSED"})
+_COUNT: Final = {"completed": "success", "failed": "failure", "skipped": "skipped", "cancelled": "cancelled"}
+_MORE: Final = (("summary", "summary"), ("exitReason", "exit_reason"), ("outputs", "outputs"))
 
 
 def _payload(record: EventRecord) -> dict[str, Any]:
-    decoded: dict[str, Any] = msgspec.json.decode(record.payload)
-    return decoded
+    try:
+        decoded = msgspec.json.decode(record.payload)
+    except msgspec.DecodeError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}

@@ -10,8 +10,9 @@ from podium.core.expressions import EvaluationError
 from podium.core.templates import render
 from podium.errors import PodiumError
 from podium.model.plan import Agent
-from podium.runtime.rundir import inside, write_atomically
-from podium.runtime.tasks.capturing import NotAsExpected, check_expected, parse_json
+from podium.runtime.rundir import first_inside, inside
+from podium.runtime.tasks import placing
+from podium.runtime.tasks.capturing import NotAsExpected, check_files, check_schema, lines_of, parse_json
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Stopping, TaskOrder, TaskResult, completed, failed
 
@@ -34,31 +35,31 @@ class AgentTasks:
             )
             return failed(FAILED_BEFORE_START, "PROVIDER_NOT_AVAILABLE", message, retryable=False)
         try:
-            return self._answer(order, body)
+            return await self._answer(order, body)
         except (EvaluationError, PodiumError) as error:
             return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
         except OSError as error:
             return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", str(error), retryable=False)
 
-    def _answer(self, order: TaskOrder, body: Agent) -> TaskResult:
+    async def _answer(self, order: TaskOrder, body: Agent) -> TaskResult:
         prompt = self.prompt_of(order, body)
-        redactor = self._host.redactor(body.work)
+        redactor = self._host.redactor
         shown = redactor.redact(prompt) if redactor is not None else prompt
         self._host.directory.step_file(order.path, order.attempt, "prompt").write_text(shown)
         self._host.directory.step_file(order.path, order.attempt, "out").write_text(shown)
         facts: dict[str, Any] = {"output": shown[: order.workflow.max_output_size], "durationMs": 0}
-        if body.work.output_file is not None:
-            name = render(body.work.output_file, order.lookup)
-            write_atomically(
-                inside(self._host.directory.artifacts, name, what="output_file"), prompt.encode()
-            )
-        if body.work.capture == "lines":
-            facts["lines"] = shown.splitlines()
-        elif body.work.capture == "json":
-            facts["json"] = parse_json(shown)
-        files = [render(text, order.lookup) for text in body.work.expect.files] if body.work.expect else []
+        file = placing.output_file(body.work, order.lookup, self._host.directory)
+        if file is not None:
+            file.new.write(prompt.encode())
+            facts |= await file.keep(held_a_secret=shown != prompt)
+        files = placing.expected_files(body.work, order.lookup, self._host.directory)
         try:
-            check_expected(body.work, facts, files, self._host.directory)
+            if body.work.capture == "lines":
+                facts["lines"] = lines_of(shown)
+            elif body.work.capture == "json":
+                facts["json"] = parse_json(shown)
+            check_files(files, self._host.directory)
+            check_schema(body.work, facts)
         except NotAsExpected as unmet:
             return failed(1, unmet.code, str(unmet), **facts)
         return completed(**facts)
@@ -78,15 +79,13 @@ class AgentTasks:
         return "\n\n".join(parts)
 
     def _input(self, name: str, inject: str) -> str:
-        for root in (self._host.directory.artifacts, self._host.workspace):
-            path = inside(root, name, what="input_file")
-            if path.is_dir():
-                return _listing(path, contents=inject == "content")
-            if path.exists():
-                return _content(path)
-        raise NotAsExpected(
-            f"there is no input file {name!r}, neither among the artifacts nor in the workspace"
-        )
+        roots = (self._host.directory.artifacts, self._host.workspace)
+        path = first_inside(roots, name, what="input_file")
+        if path is None:
+            raise NotAsExpected(
+                f"there is no input file {name!r}, neither among the artifacts nor in the workspace"
+            )
+        return _listing(path, contents=inject == "content") if path.is_dir() else _content(path)
 
 
 def _content(path: Path) -> str:

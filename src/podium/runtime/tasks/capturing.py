@@ -1,17 +1,21 @@
 """What becomes of a step's output: the capped text, lines or JSON, what it must contain, the values it leaves."""
 
 import json
+import os
+import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from podium.core.json_schema import schema_problem
 from podium.errors import PodiumError
-from podium.model.plan import Work
+from podium.model.events import MOST_PAYLOAD_BYTES
+from podium.model.plan import Work, Workflow
 from podium.runtime.rundir import RunDirectory, inside
+from podium.runtime.tasks.output import STDERR_TAIL, Output
 
 # What `capture: lines` and `capture: json` read at most.
-_MOST_CAPTURED: Final = 1024 * 1024
-_STDERR_TAIL: Final = 2000
+MOST_CAPTURED: Final = 1024 * 1024
 _MOST_VALUES: Final = 64 * 1024
 
 
@@ -21,75 +25,108 @@ class NotAsExpected(PodiumError):
     code = "EXPECTATION_FAILED"
 
 
-def capture(output: Path, work: Work, most: int) -> dict[str, Any]:
-    """The facts about an output for the log. Raises `NotAsExpected` if it cannot be read as asked."""
-    size = output.stat().st_size if output.exists() else 0
-    limit = most
-    if work.limits is not None and work.limits.max_output_size is not None:
-        limit = work.limits.max_output_size
-    text = _read(output, limit)
-    facts: dict[str, Any] = {"output": text}
-    if size > limit:
-        facts |= {"truncated": True, "outputBytes": size}
+def most_shown(work: Work, workflow: Workflow) -> int:
+    """How many bytes of the output go into the event."""
+    own = work.limits.max_output_size if work.limits is not None else None
+    return min(own if own is not None else workflow.max_output_size, MOST_PAYLOAD_BYTES)
+
+
+def most_kept(work: Work, workflow: Workflow) -> int:
+    """How many bytes of the output have to be at hand when the step has ended."""
+    shown = most_shown(work, workflow)
+    return shown if work.capture == "text" and not _has_schema(work) else max(shown, MOST_CAPTURED)
+
+
+def shown_facts(output: Output, most: int) -> dict[str, Any]:
+    """The output as it stands in the event."""
+    facts: dict[str, Any] = {"output": output.text(most)}
+    if output.size > most:
+        facts |= {"truncated": True, "outputBytes": output.size}
+    return facts
+
+
+def captured_facts(output: Output, work: Work) -> dict[str, Any]:
+    """The output as `${steps.X.lines}` and `.json` read it. Raises `NotAsExpected` if that cannot be."""
     if work.capture == "text":
-        return facts
-    if size > _MOST_CAPTURED:
-        raise NotAsExpected(
-            f"the output has {size} bytes; `capture: {work.capture}` reads at most {_MOST_CAPTURED}"
-        )
-    whole = _read(output, _MOST_CAPTURED)
-    if work.capture == "lines":
-        return {**facts, "lines": whole.splitlines()}
-    return {**facts, "json": parse_json(whole)}
+        return {}
+    whole = _whole(output, f"`capture: {work.capture}`")
+    return {"lines": lines_of(whole)} if work.capture == "lines" else {"json": parse_json(whole)}
+
+
+def _whole(output: Output, who: str) -> str:
+    if output.size > MOST_CAPTURED:
+        raise NotAsExpected(f"the output has {output.size} bytes; {who} reads at most {MOST_CAPTURED}")
+    return output.text(MOST_CAPTURED)
+
+
+def lines_of(text: str) -> list[str]:
+    # By line feeds alone: `splitlines` would cut at rarer characters, too, such as U+2028.
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
 
 
 def parse_json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
         raise NotAsExpected(f"the output is no JSON: {error}") from error
 
 
-def check_expected(work: Work, facts: dict[str, Any], files: list[str], directory: RunDirectory) -> None:
-    """Raises `NotAsExpected` unless everything is there that the step promised."""
-    if work.expect is None:
-        return
+def _no_json(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def check_files(files: Sequence[str], directory: RunDirectory) -> None:
+    """Raises `NotAsExpected` unless the step has left the files it promised."""
     for name in files:
         if not inside(directory.artifacts, name, what="expected file").exists():
             raise NotAsExpected(f"the step did not write {name!r} into the artifacts")
-    if work.expect.schema is not None:
-        if "json" not in facts:
-            facts["json"] = parse_json(str(facts.get("output", "")))
-        problem = schema_problem(facts["json"], work.expect.schema)
-        if problem is not None:
-            raise NotAsExpected(f"the result does not fit its schema: {problem}")
 
 
-def values_left(file: Path) -> dict[str, str]:
-    """The `key=value` lines that a step wrote to $PODIUM_OUTPUT."""
+def check_schema(work: Work, facts: dict[str, Any], output: Output | None = None) -> None:
+    """Raises `NotAsExpected` unless the result fits its schema; it is read as JSON for that."""
+    if work.expect is None or work.expect.schema is None:
+        return
+    if "json" not in facts:
+        text = _whole(output, "`expect.schema`") if output is not None else str(facts.get("output", ""))
+        facts["json"] = parse_json(text)
+    problem = schema_problem(facts["json"], work.expect.schema)
+    if problem is not None:
+        raise NotAsExpected(f"the result does not fit its schema: {problem}")
+
+
+def _has_schema(work: Work) -> bool:
+    return work.expect is not None and work.expect.schema is not None
+
+
+def take_values(file: Path) -> dict[str, str]:
+    """The `key=value` lines that a step wrote to $PODIUM_OUTPUT. The file is removed: it may hold secrets."""
     try:
-        with file.open("rb") as opened:
-            text = opened.read(_MOST_VALUES).decode("utf-8", "replace")
-    except OSError:
+        # A pipe in its place must not make us wait, nor a link lead us elsewhere.
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
         return {}
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return {key.strip(): value for key, _, value in pairs}
+    except OSError as error:
+        raise NotAsExpected(
+            f"what the step wrote to $PODIUM_OUTPUT cannot be read: {error.strerror}"
+        ) from error
+    with os.fdopen(handle, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NotAsExpected("$PODIUM_OUTPUT is no file any more")
+        content = opened.read(_MOST_VALUES + 1)
+    file.unlink(missing_ok=True)
+    if len(content) > _MOST_VALUES:
+        raise NotAsExpected(f"the step wrote more than {_MOST_VALUES} bytes to $PODIUM_OUTPUT")
+    pairs = (line.partition("=") for line in lines_of(content.decode("utf-8", "replace")) if "=" in line)
+    return {key.strip(): value for key, _, value in pairs if key.strip()}
 
 
 def tail_of(file: Path) -> str:
-    """The end of what was written to standard error: where the reason usually stands."""
+    """The end of a log: where the reason usually stands."""
     try:
         with file.open("rb") as opened:
             opened.seek(0, 2)
-            opened.seek(max(0, opened.tell() - _STDERR_TAIL))
+            opened.seek(max(0, opened.tell() - STDERR_TAIL))
             return opened.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def _read(file: Path, most: int) -> str:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(most).decode("utf-8", "replace")
     except OSError:
         return ""

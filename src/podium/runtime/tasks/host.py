@@ -1,10 +1,12 @@
 """The machine and the run that tasks are carried out on: folders, environment, secrets."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from podium.core.expressions import EvaluationError
 from podium.core.redaction import Redactor
 from podium.core.templates import render
 from podium.errors import PodiumError
@@ -28,10 +30,9 @@ class TaskHost:
     secrets: dict[str, str] = field(default_factory=dict)
     # The runner's own environment, without any secret.
     environment: dict[str, str] = field(default_factory=dict)
-    # The variables each provider needs, such as its API key: other steps do not get them.
-    provider_variables: frozenset[str] = frozenset()
-    # Called with each piece of output as it comes: step, bytes.
-    on_output: object = None
+    # Masks every secret of the run, in every step: what one step wrote into a file another one may print. None if
+    # there is nothing to mask.
+    redactor: Redactor | None = None
 
     @classmethod
     def of(
@@ -42,14 +43,11 @@ class TaskHost:
         secrets: dict[str, str],
         provider_variables: frozenset[str] = frozenset(),
     ) -> "TaskHost":
+        """`provider_variables`: what agents need, such as an API key. Other steps do not get them."""
         hidden = secret_names | provider_variables
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
-        return cls(directory, workspace, secrets, environment, provider_variables)
-
-    def redactor(self, work: Work) -> Redactor | None:
-        """Masks the secrets this step can see; None if it can see none, and so print none."""
-        values = [self.secrets[name] for name in work.secrets if name in self.secrets]
-        return Redactor(values) if values else None
+        values = {*secrets.values(), *(os.environ.get(name, "") for name in hidden)} - {""}
+        return cls(directory, workspace, secrets, environment, Redactor(values) if values else None)
 
     def environment_of(self, order: TaskOrder, work: Work) -> dict[str, str]:
         """What the child sees: the runner's environment without secrets, and what the workflow and step add."""
@@ -60,23 +58,35 @@ class TaskHost:
         )
         lookup = order.lookup
         for name, text in (*order.workflow.env.items(), *work.env.items()):
-            environment[name] = render(text, lookup)
-        for name in work.secrets:
-            if name not in self.secrets:
-                raise SecretMissing(f"the secret {name!r} is not there; set the environment variable {name}")
-            environment[name] = self.secrets[name]
+            environment[name] = _checked(name, render(text, lookup))
+        environment |= self.secrets_of(work)
         environment |= {
             "PODIUM_RUN_ID": order.run_id,
             "PODIUM_RUN_DIR": str(self.directory.path.absolute()),
             "PODIUM_ARTIFACTS": str(self.directory.artifacts.absolute()),
             "PODIUM_STEP": order.step.step_id,
-            "PODIUM_VISIT": f"{order.path}#{order.attempt}",
+            "PODIUM_VISIT": order.visit,
             "PODIUM_ATTEMPT": str(order.attempt),
             "PODIUM_OUTPUT": str(self.directory.output_values(order.path, order.attempt).absolute()),
         }
         return environment
 
-    def values_of_env(self, names: tuple[str, ...]) -> dict[str, str]:
+    def secrets_of(self, work: Work) -> dict[str, str]:
+        """The secrets a step may see. Raises `SecretMissing` for the first that is not there."""
+        for name in work.secrets:
+            if name not in self.secrets:
+                raise SecretMissing(f"the secret {name!r} is not there; set the environment variable {name}")
+        return {name: self.secrets[name] for name in work.secrets}
+
+    def values_of_env(self, allowed: tuple[str, ...], secrets: tuple[str, ...]) -> dict[str, str]:
         """What `${env.X}` stands for in a step's texts: only what was allowed."""
-        found = {**self.environment, **self.secrets}
-        return {name: found[name] for name in names if name in found}
+        found: Mapping[str, str] = {**{n: self.environment[n] for n in allowed if n in self.environment}}
+        return {**found, **{name: self.secrets[name] for name in secrets if name in self.secrets}}
+
+
+def _checked(name: str, value: str) -> str:
+    if not name or "=" in name or "\0" in name + value:
+        raise EvaluationError(
+            f"the environment variable {name!a} has a NUL character, or a name that is none"
+        )
+    return value

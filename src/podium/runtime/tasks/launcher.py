@@ -3,19 +3,37 @@
 Run as a script, by a fresh interpreter without site packages; it imports nothing of Podium. Zero is no limit.
 """
 
+import math
 import os
 import resource
+import signal
 import sys
 
 
 def main() -> None:
     memory, cpu = int(sys.argv[1]), float(sys.argv[2])
+    # Python ignores these two, and the program would go on doing so.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if memory:
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        _limit(resource.RLIMIT_AS, memory, memory)
     if cpu:
-        seconds = max(1, round(cpu))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    os.execv(sys.argv[3], sys.argv[4:])
+        seconds = math.ceil(cpu)
+        # A second more before it is killed: SIGXCPU says why it ended, SIGKILL does not.
+        _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
+    program = sys.argv[3]
+    try:
+        os.execv(program, sys.argv[4:])
+    except OSError as error:
+        print(f"podium: {program!r} cannot be started: {error.strerror}", file=sys.stderr)
+        sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _limit(what: int, soft: int, hard: int) -> None:
+    _, most = resource.getrlimit(what)
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(what, (soft, hard))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ FAILED_BEFORE_START: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 TIMED_OUT: Final = 124
-KILLED_BY: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +31,11 @@ class TaskOrder:
     # Values of the host: `${env.X}` and `${run.X}`.
     env: dict[str, str]
     run: dict[str, Any]
+
+    @property
+    def visit(self) -> str:
+        """What the processes of this attempt carry in their environment."""
+        return f"{self.path}#{self.attempt}"
 
     @property
     def lookup(self) -> Lookup:
@@ -92,6 +96,11 @@ def failed(exit_code: int, code: str, message: str, *, retryable: bool = True, *
         "retryable": retryable,
     }
     return TaskResult(EventType.STEP_FAILED, {"exitCode": exit_code, "error": error, **facts})
+
+
+def timed_out(seconds: float | None, **facts: Any) -> TaskResult:
+    message = f"it took longer than {seconds:g} seconds" if seconds is not None else "timed out"
+    return failed(TIMED_OUT, "TIMEOUT", message, **{**facts, "timedOut": True})
 
 
 def stopped(code: str, **facts: Any) -> TaskResult:

@@ -8,12 +8,15 @@ from typing import Any
 from podium.core.plans import walk
 from podium.model.commands import Question, RunTask
 from podium.model.ids import RunId
-from podium.model.plan import Agent, Call, Command, Plan, Python, Workflow
+from podium.model.plan import Agent, Call, Command, Http, Plan, Python, Workflow
 from podium.runtime.rundir import PathRefused, inside
-from podium.runtime.tasks import processes
+from podium.runtime.tasks import families
 from podium.runtime.tasks.agents import AgentTasks
 from podium.runtime.tasks.commands import CommandTasks
+from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.http import HttpTasks
+from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
 from podium.runtime.tasks.python import PythonTasks
 
@@ -33,10 +36,13 @@ class RunTasks:
         self._plan = plan
         self._host = host
         self._run = run
-        commands = CommandTasks(host)
+        self._commands = CommandTasks(host)
+        self._http = HttpTasks(host)
+        self._python = PythonTasks(host, inline or {})
         self._performers: dict[type, Performer] = {
-            Command: commands,
-            Python: PythonTasks(host, commands, inline or {}),
+            Command: self._commands,
+            Http: self._http,
+            Python: self._python,
             Agent: AgentTasks(host),
         }
         self._stopping: dict[tuple[str, int], Stopping] = {}
@@ -61,7 +67,10 @@ class RunTasks:
             result = await self._result(task, engine_attempt, stopping)
         finally:
             self._stopping.pop((task.path, task.attempt), None)
-        done(result)
+        # The one way into the log: nothing of a secret goes through, whatever the performer has done.
+        if self._host.redactor is not None:
+            result.payload = masked(result.payload, self._host.redactor)
+        done(fitted(result))
 
     async def _result(self, task: RunTask, engine_attempt: int, stopping: Stopping) -> TaskResult:
         performer = self._performers.get(type(task.step.body))
@@ -75,7 +84,7 @@ class RunTasks:
             )
         workflow = self._workflow_of(task.path)
         work = getattr(task.step.body, "work", None)
-        allowed = (*workflow.env_allow, *(work.env_allow if work else ()), *(work.secrets if work else ()))
+        allowed = (*workflow.env_allow, *(work.env_allow if work else ()))
         order = TaskOrder(
             self._run_id,
             task.path,
@@ -84,14 +93,17 @@ class RunTasks:
             task.step,
             workflow,
             task.values or {},
-            self._host.values_of_env(allowed),
+            self._host.values_of_env(allowed, work.secrets if work else ()),
             self._run,
         )
         try:
             return await performer.perform(order, stopping)
         except Exception as defect:
             # A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step.
-            self._host.directory.step_file(task.path, task.attempt, "err").write_text(traceback.format_exc())
+            told = traceback.format_exc()
+            if self._host.redactor is not None:
+                told = self._host.redactor.redact(told)
+            self._host.directory.step_file(task.path, task.attempt, "err").write_text(told)
             return failed(
                 FAILED_BEFORE_START, "INTERNAL_ERROR", f"{type(defect).__name__}: {defect}", retryable=False
             )
@@ -121,10 +133,18 @@ class RunTasks:
         if self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    async def close(self) -> None:
+        """The run has ended, or is given up here: nothing of it stays behind, kept children neither."""
+        self.stop_all("INTERRUPTED", force=True)
+        await self.finish()
+        await self._python.close()
+        await self._http.close()
+        if families.orphans():
+            await families.stop(families.Family(self._run_id, None).members)
+        await self._commands.close()
+
     async def stop_orphans(self) -> None:
-        orphans = processes.of_run(self._run_id)
-        if orphans:
-            await processes.stop_all(orphans)
+        await families.stop(lambda: families.of_run(self._run_id))
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":

@@ -1,9 +1,7 @@
-"""Processes: started without a shell, in a session of their own, and ended with everything they started.
+"""Processes: started without a shell, each in a session of its own, and waited for by a pidfd.
 
-A child is started by `posix_spawn` and waited for by a pidfd, which costs a fraction of what asyncio's own way does.
-The runner is a *subreaper*: what a child leaves behind, even in a session of its own, becomes a child of ours and is
-found. To stop a step, TERM goes to its session and to every descendant found by walking /proc; after a grace time KILL
-does, again and again until none is left: tool shells of real agents run in sessions of their own.
+`posix_spawn` and a pidfd cost a fraction of what asyncio's own way does. The runner is a *subreaper*: what a child
+leaves behind, even in a session of its own, becomes a child of ours and is found (`families.py`).
 """
 
 import asyncio
@@ -11,28 +9,64 @@ import contextlib
 import ctypes
 import os
 import signal
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-GRACE_SECONDS: Final = 5.0
-_KILL_ROUNDS: Final = 50
 _PR_SET_CHILD_SUBREAPER: Final = 36
+# Of a child killed by signal n.
+KILLED_BY: Final = 128
+# Somebody else in this process has taken the exit status of our child.
+STATUS_LOST: Final = 255
+# What is ignored here would be ignored there; what has a handler here has none there anyway.
+_BACK_TO_DEFAULT: Final = (
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGCHLD,
+)
+
+# Children of ours that somebody waits for, by their numbers: none of these is an orphan.
+awaited: set[int] = set()
 
 
 def become_subreaper() -> None:
     """What the children of our children leave behind comes to us instead of to init."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # Whoever started us may have left SIGCHLD ignored: then the kernel throws exit statuses away.
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        with contextlib.suppress(ValueError):  # only the main thread may; the others cannot help it
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # A pipe that got the number 0, 1 or 2 would be in the way of a child's own.
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 class Child:
-    """A running child. `exit_code` is known once `wait` has returned."""
+    """A running child of ours."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._pidfd = os.pidfd_open(pid)
-        self._ended = asyncio.get_running_loop().create_future()
-        asyncio.get_running_loop().add_reader(self._pidfd, self._on_end)
+        # The signal that ended it.
+        self.killed_by: signal.Signals | None = None
+        loop = asyncio.get_running_loop()
+        try:
+            # Also of a child that has ended already: until we wait for it its number is its own.
+            self._pidfd = os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+        self._ended: asyncio.Future[int] = loop.create_future()
+        awaited.add(pid)
+        loop.add_reader(self._pidfd, self._on_end)
 
     @property
     def ended(self) -> "asyncio.Future[int]":
@@ -41,71 +75,55 @@ class Child:
 
     def _on_end(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
+        code = STATUS_LOST
+        with contextlib.suppress(ChildProcessError):
+            status = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+            assert status is not None
+            code = status.si_status
+            if status.si_code != os.CLD_EXITED:
+                self.killed_by = signal.Signals(status.si_status)
+                code += KILLED_BY
         os.close(self._pidfd)
-        _, status = os.waitpid(self.pid, 0)
-        code = os.waitstatus_to_exitcode(status)
+        awaited.discard(self.pid)
         if not self._ended.done():
-            self._ended.set_result(code if code >= 0 else 128 - code)
-
-    async def stop(self, run_id: str, visit: str, *, forced: asyncio.Event | None = None) -> None:
-        """TERM, a grace time, KILL; returns when neither the child nor any descendant of it is left."""
-        tree = descendants(self.pid) | marked(run_id, visit)
-        _signal(self.pid, tree, signal.SIGTERM)
-        deadline = asyncio.get_running_loop().time() + GRACE_SECONDS
-        while asyncio.get_running_loop().time() < deadline and not (forced is not None and forced.is_set()):
-            if self._ended.done() and not (tree := _alive(tree | marked(run_id, visit))):
-                return
-            await asyncio.sleep(0.02)
-            tree |= descendants(self.pid)
-        for _ in range(_KILL_ROUNDS):
-            tree = _alive(tree | descendants(self.pid) | marked(run_id, visit))
-            _signal(self.pid, tree, signal.SIGKILL)
-            reap(tree)
-            if self._ended.done() and not _alive(tree):
-                return
-            await asyncio.sleep(0.02)
+            self._ended.set_result(code)
 
 
 def spawn(
-    argv: list[str],
-    env: Mapping[str, str],
-    *,
-    cwd: Path,
-    stdin: Path | None,
-    stdout: Path | int,
-    stderr: Path | int,
+    argv: list[str], env: Mapping[str, str], *, program: str, cwd: Path, stdin: int, stdout: int, stderr: int
 ) -> Child:
-    """Start a program. Raises FileNotFoundError or PermissionError if there is none that can be started.
-
-    `posix_spawn` cannot change the directory, so a child that needs another one is started by way of a launcher.
-    """
-    program = find_program(argv[0], env.get("PATH"), cwd)
-    actions: list[tuple[int, ...]] = []
-    opened: list[int] = []
-    try:
-        source = os.open(stdin if stdin is not None else os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        opened.append(source)
-        actions.append((os.POSIX_SPAWN_DUP2, source, 0))
-        for number, target in ((1, stdout), (2, stderr)):
-            if isinstance(target, int):
-                actions.append((os.POSIX_SPAWN_DUP2, target, number))
-                continue
-            file = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-            opened.append(file)
-            actions.append((os.POSIX_SPAWN_DUP2, file, number))
-        pid = os.posix_spawn(
-            program,
-            argv,
-            env,
-            file_actions=actions,
-            setsid=True,
-            setsigdef=(signal.SIGPIPE, signal.SIGINT, signal.SIGTERM),
-            setsigmask=(),
-        )
-    finally:
-        for file in opened:
-            os.close(file)
+    """Start a program. Raises OSError if it cannot be started."""
+    if cwd != Path.cwd():
+        return _spawn_elsewhere(argv, env, program, cwd, stdin, stdout, stderr)
+    pid = os.posix_spawn(
+        program,
+        argv,
+        env,
+        file_actions=[(os.POSIX_SPAWN_DUP2, source, n) for n, source in enumerate((stdin, stdout, stderr))],
+        setsid=True,
+        setsigdef=_BACK_TO_DEFAULT,
+        setsigmask=(),
+    )
     return Child(pid)
+
+
+def _spawn_elsewhere(
+    argv: list[str], env: Mapping[str, str], program: str, cwd: Path, stdin: int, stdout: int, stderr: int
+) -> Child:
+    """`posix_spawn` cannot change the directory; `subprocess` can, and is a little slower."""
+    popen = subprocess.Popen(
+        argv,
+        executable=program,
+        env=env,
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+    )
+    # The child is waited for here; `subprocess` must neither do that nor complain that nobody did.
+    popen.returncode = 0
+    return Child(popen.pid)
 
 
 def find_program(name: str, path: str | None, cwd: Path) -> str:
@@ -120,111 +138,8 @@ def find_program(name: str, path: str | None, cwd: Path) -> str:
     refused = False
     for folder in (path if path is not None else os.defpath).split(os.pathsep):
         # Texts, not paths: this is done for every command.
-        candidate = f"{folder or '.'}/{name}"
-        if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
+        candidate = f"{folder}/{name}" if folder.startswith("/") else f"{cwd}/{folder or '.'}/{name}"
+        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):  # noqa: PTH112
             return candidate
         refused |= os.access(candidate, os.F_OK)
     raise PermissionError(name) if refused else FileNotFoundError(name)
-
-
-# --- whole trees of processes ---------------------------------------------------------------------
-
-
-def descendants(pid: int) -> set[int]:
-    """Children, their children, and so on, as /proc knows them now."""
-    found: set[int] = set()
-    pending = [pid]
-    while pending:
-        for child in _children(pending.pop()):
-            if child not in found:
-                found.add(child)
-                pending.append(child)
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        tasks = list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return []
-    children: list[int] = []
-    for task in tasks:
-        with contextlib.suppress(OSError, ValueError):
-            children += map(int, (task / "children").read_text().split())
-    return children
-
-
-def marked(run_id: str, visit: str | None = None) -> set[int]:
-    """Our own children, and theirs, that carry the run's (and the visit's) name in their environment.
-
-    These are orphans: what a step left behind when its main process had gone, handed on to the subreaper.
-    """
-    return {pid for pid in descendants(os.getpid()) if _belongs(pid, run_id, visit)}
-
-
-def of_run(run_id: str) -> set[int]:
-    """Every process of this host with that run in its environment, whoever is its parent; not ourselves."""
-    found: set[int] = set()
-    for entry in Path("/proc").iterdir():
-        if (
-            entry.name.isdigit()
-            and int(entry.name) != os.getpid()
-            and _belongs(int(entry.name), run_id, None)
-        ):
-            found.add(int(entry.name))
-    return found
-
-
-def _belongs(pid: int, run_id: str, visit: str | None) -> bool:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
-    wanted = [f"PODIUM_RUN_ID={run_id}".encode()]
-    if visit is not None:
-        wanted.append(f"PODIUM_VISIT={visit}".encode())
-    return all(entry in environment for entry in wanted)
-
-
-def has_children_besides(known: set[int]) -> bool:
-    """Whether anything became our child that no step has as its main process: one read, in the usual case."""
-    return any(child not in known for child in _children(os.getpid()))
-
-
-async def stop_all(pids: set[int]) -> None:
-    """TERM, a short wait, KILL: for processes whose step is over."""
-    _signal(0, pids, signal.SIGTERM)
-    for round_ in range(_KILL_ROUNDS):
-        reap(pids)
-        pids = _alive(pids)
-        if not pids:
-            return
-        if round_ > 5:
-            _signal(0, pids, signal.SIGKILL)
-        await asyncio.sleep(0.02)
-
-
-def reap(pids: set[int]) -> None:
-    """Take the exit status of those that became our children, so that they do not stay as zombies."""
-    for pid in pids:
-        with contextlib.suppress(ChildProcessError, OSError):
-            os.waitpid(pid, os.WNOHANG)
-
-
-def _alive(pids: set[int]) -> set[int]:
-    alive: set[int] = set()
-    for pid in pids:
-        with contextlib.suppress(OSError, IndexError):
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-            if state not in "ZX":
-                alive.add(pid)
-    return alive
-
-
-def _signal(session: int, pids: set[int], number: signal.Signals) -> None:
-    if session:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(session, number)
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)

@@ -1,111 +1,232 @@
-"""Python steps: a function that takes JSON and gives JSON.
+"""Python steps: a function that takes JSON and gives JSON (D69).
 
 Functions that were registered through the Python API run in this process: they are trusted, quick, and cannot be
-killed. Everything else runs in a process of its own, like a command, so that a timeout or a cancel really ends it.
+killed. Everything else is called in a warm process beside this one, so that a timeout or a cancel really ends it; what
+the function prints is the step's log, what it returns is the step's output.
 """
 
 import asyncio
 import inspect
 import json
-import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from podium.core.expressions import EvaluationError
 from podium.core.templates import fill_in
 from podium.errors import PodiumError
-from podium.model.plan import Command, Python
-from podium.runtime.tasks.capturing import check_expected
-from podium.runtime.tasks.commands import CommandTasks, Prepared
+from podium.model.plan import Python
+from podium.runtime.tasks import families, placing
+from podium.runtime.tasks.capturing import check_files, check_schema, lines_of, most_shown, take_values
+from podium.runtime.tasks.commands import open_pipes
+from podium.runtime.tasks.families import Family
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
     FAILED_BEFORE_START,
+    NOT_FOUND,
     Stopping,
     TaskOrder,
     TaskResult,
     completed,
     failed,
     stopped,
+    timed_out,
 )
-
-_CALLER: Final = Path(__file__).with_name("call_function.py")
+from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe
+from podium.runtime.tasks.workers import Worker, Workers
 
 
 class PythonTasks:
     """A `Performer`."""
 
-    def __init__(self, host: TaskHost, commands: CommandTasks, inline: dict[str, Callable[..., Any]]) -> None:
+    def __init__(self, host: TaskHost, inline: dict[str, Callable[..., Any]]) -> None:
         self._host = host
-        self._commands = commands
         self._inline = inline
+        self._workers = Workers(host)
 
     async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Python)
-        try:
-            arguments = {name: fill_in(data, order.lookup) for name, data in body.args.items()}
-        except EvaluationError as error:
-            return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
+        if stopping.asked.is_set():
+            return stopped(stopping.code)
         function = self._inline.get(body.function)
-        if function is not None:
-            if stopping.asked.is_set():
-                return stopped(stopping.code)
-            return await self._call_here(function, arguments, order, body)
-        return await self._call_elsewhere(arguments, order, body, stopping)
-
-    async def _call_here(
-        self, function: Callable[..., Any], arguments: dict[str, Any], order: TaskOrder, body: Python
-    ) -> TaskResult:
         try:
-            result = function(**arguments)
-            if inspect.isawaitable(result):
-                result = await asyncio.wait_for(result, order.step.timeout)
-        except TimeoutError:
-            return failed(
-                124, "TIMEOUT", f"it took longer than {order.step.timeout:g} seconds", timedOut=True
-            )
-        except Exception as error:
-            return failed(1, "PYTHON_ERROR", f"{type(error).__name__}: {error}")
-        return self._given(result, order, body)
-
-    async def _call_elsewhere(
-        self, arguments: dict[str, Any], order: TaskOrder, body: Python, stopping: Stopping
-    ) -> TaskResult:
-        command = Command((sys.executable, str(_CALLER), body.function), body.work)
-        given = self._host.directory.output_values(order.path, order.attempt).with_suffix(".args")
-        given.write_text(json.dumps(arguments))
-        try:
-            prepared = Prepared(order, command, self._host)
+            prepared = Prepared(order, body, self._host, inline=function is not None)
         except (EvaluationError, PodiumError) as error:
             return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
-        prepared.stdin = given
-        prepared.env["PYTHONPATH"] = _with_workspace(prepared.env.get("PYTHONPATH"), prepared.cwd)
-        result = await self._commands.run(order, prepared, stopping)
-        given.unlink(missing_ok=True)
-        answer = given.with_suffix(".result")
-        if result.event_type == "StepCompleted":
-            value = json.loads(answer.read_text())
-            answer.unlink(missing_ok=True)
-            return self._given(value, order, body, result.payload)
-        return result
+        if function is not None:
+            return await _call_here(function, prepared, stopping)
+        return await self._call_elsewhere(prepared, stopping)
 
-    def _given(
-        self, value: Any, order: TaskOrder, body: Python, facts: dict[str, Any] | None = None
+    async def close(self) -> None:
+        await self._workers.close()
+
+    async def _call_elsewhere(self, prepared: "Prepared", stopping: Stopping) -> TaskResult:
+        order = prepared.order
+        try:
+            pipes = open_pipes(prepared.out, prepared.err)
+        except OSError as error:
+            return failed(FAILED_BEFORE_START, "PYTHON_NOT_STARTED", str(error))
+        try:
+            worker = self._workers.take(order, prepared.work.limits)
+            family = Family(order.run_id, order.visit, worker.child.pid)
+            try:
+                result = await self._call(worker, family, prepared, stopping, pipes)
+            except asyncio.CancelledError:
+                families.kill(family.members)
+                raise
+            if families.orphans():
+                # What the function has left to itself; what the process still holds is kept for the next call.
+                await families.stop(Family(order.run_id, order.visit).members)
+            return result
+        except OSError as error:
+            return failed(FAILED_BEFORE_START, "PYTHON_NOT_STARTED", str(error))
+        finally:
+            for pipe in pipes:
+                pipe.close()
+
+    async def _call(
+        self,
+        worker: Worker,
+        family: Family,
+        prepared: "Prepared",
+        stopping: Stopping,
+        pipes: tuple[Pipe, Pipe],
     ) -> TaskResult:
+        """Until there is an answer, the process has gone, the time is over, or somebody asks for its end."""
+        order, child = prepared.order, worker.child
+        answer = asyncio.ensure_future(worker.call(prepared.request(), pipes))
+        asked = asyncio.ensure_future(stopping.asked.wait())
         try:
-            text = json.dumps(value, ensure_ascii=False)
-        except (TypeError, ValueError) as error:
-            return failed(
-                1, "NOT_JSON", f"the function gave something that is no JSON: {error}", retryable=False
+            done, _ = await asyncio.wait(
+                # The process, too: a child it has forked may hold the other end of the socket open.
+                (answer, asked, child.ended),
+                timeout=order.step.timeout,
+                return_when=asyncio.FIRST_COMPLETED,
             )
-        given = {**(facts or {}), "json": value, "output": text if not isinstance(value, str) else value}
+        finally:
+            asked.cancel()
+        given = answer.result() if answer in done else None
+        if given is not None:
+            for pipe in pipes:
+                pipe.end()
+            await self._workers.give_back(worker, prepared.work.limits)
+            return await prepared.answered(given)
+        answer.cancel()
+        await families.stop(family.members, main=child, forced=stopping.forced)
+        await asyncio.gather(answer, return_exceptions=True)
+        worker.leave()
+        code = await child.ended
+        for pipe in pipes:
+            pipe.end()
+        facts = prepared.facts_without_answer()
+        if not done:
+            return timed_out(order.step.timeout, **facts)
+        if asked in done:
+            return stopped(stopping.code, **facts)
+        how = f"killed by {child.killed_by.name}" if child.killed_by is not None else f"exit code {code}"
+        message = f"the process of the function ended before it gave a result: {how}"
+        return failed(code or 1, "PYTHON_ENDED", message, **facts)
+
+
+async def _call_here(function: Callable[..., Any], prepared: "Prepared", stopping: Stopping) -> TaskResult:
+    try:
+        result = function(**prepared.arguments)
+        if inspect.isawaitable(result):
+            running = asyncio.ensure_future(result)
+            asked = asyncio.ensure_future(stopping.asked.wait())
+            try:
+                done, _ = await asyncio.wait(
+                    (running, asked),
+                    timeout=prepared.order.step.timeout,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+            finally:
+                asked.cancel()
+                if not running.done():
+                    running.cancel()
+            if not done:
+                return timed_out(prepared.order.step.timeout)
+            if running not in done:
+                return stopped(stopping.code)
+            result = running.result()
+    except Exception as error:
+        return failed(1, "PYTHON_ERROR", f"{type(error).__name__}: {error}")
+    try:
+        text = json.dumps(result, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return failed(1, "NOT_JSON", f"the function gave something that is no JSON: {error}", retryable=False)
+    return await prepared.given(result, text)
+
+
+class Prepared:
+    """Everything about a call that can be wrong before it is made, and what becomes of its answer."""
+
+    def __init__(self, order: TaskOrder, body: Python, host: TaskHost, *, inline: bool) -> None:
+        self.order = order
+        self.work = body.work
+        self._host = host
+        self._function = body.function
+        lookup, directory = order.lookup, host.directory
+        self.arguments = {name: fill_in(data, lookup) for name, data in body.args.items()}
+        self._files = placing.expected_files(body.work, lookup, directory)
+        self._file = placing.output_file(body.work, lookup, directory)
+        if inline:
+            return
+        self._env = host.environment_of(order, body.work)
+        self._cwd = placing.workdir(body.work, lookup, host)
+        directory.output_values(order.path, order.attempt).unlink(missing_ok=True)
+        out, err = (directory.fresh_step_file(order.path, order.attempt, kind) for kind in ("out", "err"))
+        self.out = Output(out, keep=0, redactor=host.redactor)
+        self.err = Output(err, keep=STDERR_TAIL, redactor=host.redactor)
+
+    def request(self) -> dict[str, Any]:
+        return {
+            "function": self._function,
+            "args": self.arguments,
+            "env": self._env,
+            "cwd": str(self._cwd),
+        }
+
+    def facts_without_answer(self) -> dict[str, Any]:
+        if self._file is not None:
+            self._file.new.discard()
+        return {"stderrTail": self.err.tail_text()} if self.err.size else {}
+
+    async def answered(self, answer: dict[str, Any]) -> TaskResult:
+        kind, message = answer.get("failed"), answer.get("message", "")
+        if kind is not None:
+            facts = self.facts_without_answer()
+            if kind == "not_there":
+                return failed(NOT_FOUND, "FUNCTION_NOT_FOUND", message, retryable=False, **facts)
+            if kind == "not_json":
+                return failed(1, "NOT_JSON", message, retryable=False, **facts)
+            return failed(1, "PYTHON_ERROR", message, **facts)
+        facts = {"stderrTail": self.err.tail_text()} if self.err.size else {}
         try:
-            check_expected(body.work, given, [], self._host.directory)
+            values = take_values(self._host.directory.output_values(self.order.path, self.order.attempt))
+        except PodiumError as error:
+            return failed(1, error.code, str(error), **facts)
+        if values:
+            facts["outputs"] = values
+        return await self.given(answer["result"], json.dumps(answer["result"], ensure_ascii=False), facts)
+
+    async def given(self, value: Any, text: str, facts: dict[str, Any] | None = None) -> TaskResult:
+        """The function has returned: a text is the output as it is, anything else as JSON."""
+        text = value if isinstance(value, str) else text
+        facts = {**(facts or {}), "json": value}
+        redactor, most = self._host.redactor, most_shown(self.work, self.order.workflow)
+        shown = redactor.redact(text) if redactor is not None else text
+        facts["output"] = shown[:most]
+        if len(shown) > most:
+            facts |= {"truncated": True, "outputBytes": len(shown.encode())}
+        if self.work.capture == "lines":
+            facts["lines"] = lines_of(shown)
+        try:
+            if self._file is not None:
+                self._file.new.write(text.encode())
+                facts |= await self._file.keep(held_a_secret=shown != text)
+            check_files(self._files, self._host.directory)
+            check_schema(self.work, facts)
         except PodiumError as unmet:
-            return failed(1, unmet.code, str(unmet), **given)
-        return completed(**given)
-
-
-def _with_workspace(path: str | None, workspace: Path) -> str:
-    return f"{workspace}:{path}" if path else str(workspace)
+            return failed(1, unmet.code, str(unmet), **facts)
+        return completed(**facts)

@@ -1,0 +1,52 @@
+"""A new run of what was run before, from one of its steps on; what came before that step is taken over."""
+
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from podium.model.events import EventType
+from podium.model.ids import RunId
+from podium.operations.inputs import InvalidInput
+from podium.ports.engine import RunRequest
+from podium.ports.store import Store
+from podium.runtime.kept_plan import load_plan
+from podium.runtime.reusing import results_before
+from podium.runtime.rundir import RunDirectory
+
+
+async def rerun_request(
+    store: Store, runs: Path, original: RunId, step: str, run_id: str | None = None
+) -> RunRequest:
+    """The wish for that run: the same plan, inputs and workspace. Raises `InvalidInput` if the step was not reached."""
+    run = await store.get_run(original)
+    directory = RunDirectory(runs, original)
+    plan = load_plan(directory, run)
+    if await results_before(store, original, step) is None:
+        raise InvalidInput(
+            f"run {original!r} never came to a step {step!r}; `podium events {original}` shows those it came to"
+        )
+    inputs = {}
+    for record in await store.read(original, limit=20):
+        if record.event_type == EventType.RUN_QUEUED:
+            inputs = msgspec.json.decode(record.payload).get("inputs", {})
+    return RunRequest(
+        plan,
+        inputs,
+        run_id,
+        directory.workflow.read_bytes() if directory.workflow.exists() else b"",
+        Path(msgspec.json.decode(run.metadata).get("workspace", ".")),
+        tenant_id=run.identity.tenant_id,
+        project_id=run.identity.project_id,
+        environment_id=run.identity.environment_id,
+        original_run_id=original,
+        rerun_from=step,
+    )
+
+
+def carry_files_over(runs: Path, original: RunId, run_id: RunId) -> None:
+    """What the earlier run has kept: its steps' files, and the values that were too large for its log."""
+    before, now = RunDirectory(runs, original), RunDirectory(runs, run_id)
+    for source, target in ((before.artifacts, now.artifacts), (before.payloads, now.payloads)):
+        if source.exists():
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)

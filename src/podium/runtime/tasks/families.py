@@ -1,0 +1,167 @@
+"""Families of processes: all that a step has started, and how it is ended without leaving anything behind.
+
+A family is the step's main process and its descendants. Those whose parents have gone became children of ours; they are
+known by the session of the main process, or by the run and the visit in their environment: tool shells of real agents
+run in sessions of their own. What has neither (its own session, an emptied environment, and no parent any more) cannot
+be told from a child that other code in this process has started, and is left alone.
+
+To stop a family, TERM goes to every member, also to those that turn up later; after a grace time KILL does, again and
+again until none is left.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Final
+
+from podium.runtime.tasks import proc
+from podium.runtime.tasks.proc import Seen
+from podium.runtime.tasks.processes import Child, awaited
+
+GRACE_SECONDS: Final = 5.0
+# A process that even KILL does not end waits for a device; nobody else should wait for it, too.
+_LAST_SECONDS: Final = 30.0
+_STRAY_SECONDS: Final = 1.0
+_LOOKS: Final = 100
+
+
+class Family:
+    def __init__(self, run_id: str, visit: str | None, main: int | None = None) -> None:
+        self._main = main
+        self._marks = [f"PODIUM_RUN_ID={run_id}".encode()]
+        if visit is not None:
+            self._marks.append(f"PODIUM_VISIT={visit}".encode())
+        # Those we have seen alive: once they have ended and become ours, their environment tells nothing any more.
+        self._known: set[tuple[int, int]] = set()
+
+    def members(self) -> list[Seen]:
+        """Who is alive. The exit status of those that have ended and are ours to wait for is taken.
+
+        One that forks and ends while we look is in neither of two places: nobody is there only when two looks in a
+        row have seen the same orphans.
+        """
+        before: set[tuple[int, int]] | None = None
+        for _ in range(_LOOKS):
+            seen = orphans()
+            alive = self._alive_among(seen)
+            now = {(orphan.pid, orphan.began) for orphan in seen}
+            if alive or not now or now == before:
+                return alive
+            before = now
+        return []
+
+    def _alive_among(self, seen: list[Seen]) -> list[Seen]:
+        found: set[int] = set()
+        if self._main is not None and self._main in awaited:
+            found = {self._main} | proc.descendants(self._main)
+        ending: list[Seen] = []
+        for orphan in seen:
+            if orphan.pid in found:
+                continue
+            if not self._has(orphan):
+                now = proc.look(orphan.pid)
+                if now is not None and now.is_ending and not now.is_gone:
+                    # Whose it is cannot be told any more, and it may have a child of ours: until it is gone.
+                    ending.append(now)
+            elif orphan.is_gone:
+                reap(orphan.pid)
+            else:
+                found |= {orphan.pid} | proc.descendants(orphan.pid)
+        looked_at = [process for process in map(proc.look, found) if process is not None]
+        self._known |= {(process.pid, process.began) for process in looked_at if process.pid != self._main}
+        return [process for process in (*looked_at, *ending) if not process.is_gone]
+
+    def _has(self, orphan: Seen) -> bool:
+        return (
+            (self._main is not None and orphan.session == self._main)
+            or (orphan.pid, orphan.began) in self._known
+            or proc.has_in_environment(orphan.pid, self._marks)
+        )
+
+
+def orphans() -> list[Seen]:
+    """Children of ours that nobody waits for."""
+    if not awaited:
+        # The usual case of steps one after the other: no children at all, and one call says so.
+        try:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return []
+    seen = (proc.look(pid) for pid in proc.children(os.getpid()) if pid not in awaited)
+    return [process for process in seen if process is not None]
+
+
+def reap(pid: int) -> None:
+    """Take the exit status of a child that has ended, so that it does not stay as a zombie."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+class Strays:
+    """Orphans that ended by themselves: their exit status is taken.
+
+    Unless it may be a child that other code in this process waits for: one in our session, or the first of a session of
+    its own. Such code does so soon: what has been a zombie for a while belongs to nobody.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[int, int], float] = {}
+
+    def reap(self, *, older_than: float = _STRAY_SECONDS) -> None:
+        now = time.monotonic()
+        gone = {(orphan.pid, orphan.began): orphan for orphan in orphans() if orphan.is_gone}
+        self._since = {key: self._since.get(key, now) for key in gone}
+        for key, orphan in gone.items():
+            if orphan.session == os.getsid(0):
+                continue
+            if orphan.session != orphan.pid or now - self._since[key] >= older_than:
+                reap(orphan.pid)
+
+
+async def stop(
+    members: Callable[[], list[Seen]], *, main: Child | None = None, forced: asyncio.Event | None = None
+) -> list[Seen]:
+    """End them all; returns those that cannot be ended."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + GRACE_SECONDS
+    asked: set[tuple[int, int]] = set()
+    pause = 0.002
+    while True:
+        alive = members()
+        if not alive and (main is None or main.ended.done()):
+            return []
+        out_of_time = loop.time() >= deadline or (forced is not None and forced.is_set())
+        for process in alive:
+            if out_of_time:
+                proc.send(process, signal.SIGKILL)
+            elif (process.pid, process.began) not in asked:
+                asked.add((process.pid, process.began))
+                proc.send(process, signal.SIGTERM)
+                # One that was stopped by SIGSTOP hears nothing else.
+                proc.send(process, signal.SIGCONT)
+        if loop.time() > deadline + _LAST_SECONDS:
+            return alive
+        pause = 0.002 if out_of_time else min(pause * 1.5, 0.05)
+        await asyncio.sleep(pause)
+
+
+def kill(members: Callable[[], list[Seen]]) -> None:
+    """At once, for when there is no time to wait."""
+    for _ in range(20):
+        alive = members()
+        if not alive:
+            return
+        for process in alive:
+            proc.send(process, signal.SIGKILL)
+
+
+def of_run(run_id: str) -> list[Seen]:
+    """Every process of this host with that run in its environment, whoever is its parent; not those that led to us."""
+    mark = [f"PODIUM_RUN_ID={run_id}".encode()]
+    spared = proc.ancestors(os.getpid())
+    found = [pid for pid in proc.everyone() if pid not in spared and proc.has_in_environment(pid, mark)]
+    seen = (proc.look(pid) for pid in found)
+    return [process for process in seen if process is not None and not process.is_gone]

@@ -1,0 +1,48 @@
+"""Results that can be kept: plain JSON, and an output that fits into an event. A longer one is cut, and says so.
+
+Control characters take six bytes each in JSON, so that even the capped output of a program may be too long. What was
+captured as lines or JSON is not cut: the drive loop moves large values out of the event (`spilling.py`).
+"""
+
+from typing import Any, Final
+
+from podium.errors import InvalidEvent
+from podium.model.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.runtime.tasks.order import TaskResult, failed
+
+# The other facts of a result need room, too.
+_MOST_OUTPUT: Final = MOST_PAYLOAD_BYTES * 3 // 4
+_ALWAYS_FITS: Final = _MOST_OUTPUT // 6
+_DATA: Final = ("json", "lines", "outputs")
+
+
+def fitted(result: TaskResult) -> TaskResult:
+    """The result with its output cut to size; a failed one if what the step gave is no JSON."""
+    payload = result.payload
+    output = payload.get("output", "")
+    if len(output) > _ALWAYS_FITS and len(encode_payload(output)) > _MOST_OUTPUT:
+        payload["outputBytes"] = payload.get("outputBytes", len(output.encode()))
+        payload["truncated"] = True
+        payload["output"] = _cut(output)
+    if "json" in payload:
+        try:
+            encode_payload(payload["json"])
+        except (InvalidEvent, OverflowError, RecursionError) as error:
+            return _without_data(payload, f"the result cannot be kept as JSON: {error}")
+    return result
+
+
+def _cut(text: str) -> str:
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if len(encode_payload(text[:middle])) <= _MOST_OUTPUT:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]
+
+
+def _without_data(payload: dict[str, Any], message: str) -> TaskResult:
+    facts = {name: value for name, value in payload.items() if name not in (*_DATA, "error", "exitCode")}
+    return failed(1, "NOT_JSON", message, retryable=False, **facts)

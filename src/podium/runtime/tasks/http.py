@@ -1,0 +1,265 @@
+"""HTTP steps: one request, and its answer as the step's output (D68)."""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from podium.core.expressions import EvaluationError
+from podium.core.templates import fill_in, render
+from podium.errors import PodiumError
+from podium.model.plan import Http
+from podium.runtime.tasks import placing
+from podium.runtime.tasks.addresses import AddressRefused, check_host
+from podium.runtime.tasks.capturing import (
+    captured_facts,
+    check_files,
+    check_schema,
+    most_kept,
+    most_shown,
+    shown_facts,
+)
+from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.order import (
+    FAILED_BEFORE_START,
+    Stopping,
+    TaskOrder,
+    TaskResult,
+    completed,
+    failed,
+    stopped,
+    timed_out,
+)
+from podium.runtime.tasks.output import Output
+from podium.runtime.tasks.placing import OutputNotKept
+
+if TYPE_CHECKING:
+    from podium.runtime.tasks import http_client
+
+_MOST_REDIRECTS: Final = 10
+_TOO_MANY_REQUESTS: Final = 429
+_UNAVAILABLE: Final = 503
+
+
+class HttpExtraMissing(PodiumError):
+    """HTTP steps need a package that is not installed."""
+
+    code = "EXTRA_MISSING"
+
+
+class HttpTasks:
+    """A `Performer`."""
+
+    def __init__(self, host: TaskHost) -> None:
+        self._host = host
+        self._made: Any = None
+
+    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
+        body = order.step.body
+        assert isinstance(body, Http)
+        if stopping.asked.is_set():
+            return stopped(stopping.code)
+        try:
+            library = _library()
+            prepared = Prepared(order, body, self._host)
+        except (EvaluationError, PodiumError) as error:
+            return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
+        try:
+            return await self._until_end(library, prepared, stopping)
+        finally:
+            prepared.out.close()
+            if prepared.file is not None:
+                prepared.file.new.discard()
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.aclose()
+
+    def _client(self, library: Any) -> Any:
+        if self._made is None:
+            self._made = library.new_client()
+        return self._made
+
+    async def _until_end(self, library: Any, prepared: "Prepared", stopping: Stopping) -> TaskResult:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        exchange = asyncio.ensure_future(_exchange(self._client(library), prepared))
+        asked = asyncio.ensure_future(stopping.asked.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (exchange, asked),
+                timeout=prepared.order.step.timeout,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            asked.cancel()
+            if not exchange.done():
+                exchange.cancel()
+        await asyncio.gather(exchange, return_exceptions=True)
+        prepared.out.end()
+        facts = shown_facts(prepared.out, most_shown(prepared.work, prepared.order.workflow))
+        facts["durationMs"] = round((loop.time() - began) * 1000)
+        if not done:
+            return timed_out(prepared.order.step.timeout, **facts)
+        if exchange not in done:
+            return stopped(stopping.code, **facts)
+        try:
+            answer = exchange.result()
+        except AddressRefused as refused:
+            return failed(FAILED_BEFORE_START, refused.code, str(refused), retryable=False, **facts)
+        except library.NO_ADDRESS as error:
+            message = f"{prepared.told} is no address that can be called: {error}"
+            return failed(FAILED_BEFORE_START, AddressRefused.code, message, retryable=False, **facts)
+        except (*library.FAILURES, OSError, ValueError) as error:
+            message = f"{prepared.told} failed: {error or type(error).__name__}"
+            return failed(1, "HTTP_FAILED", message, **facts)
+        return await prepared.result(answer, facts)
+
+
+def _library() -> Any:
+    try:
+        from podium.runtime.tasks import http_client
+    except ImportError as error:
+        raise HttpExtraMissing("HTTP steps need an extra: pip install 'podium[http]'") from error
+    return http_client
+
+
+class Prepared:
+    """Everything about a request that can be wrong before it is made, and what becomes of its answer."""
+
+    def __init__(self, order: TaskOrder, body: Http, host: TaskHost) -> None:
+        lookup, directory = order.lookup, host.directory
+        self.order = order
+        self.work = body.work
+        self.host = host
+        self._expected = body.expect_status
+        host.secrets_of(body.work)
+        self.method = body.method
+        self.url = render(body.url, lookup)
+        if not self.url.startswith(("http://", "https://")):
+            raise AddressRefused(
+                f"{self.url[:200]!r} is no address: it has to begin with https:// or http://"
+            )
+        # Without the query and what stands before @: these are where people put keys.
+        self.told = f"{self.method} {_shown(self.url)}"
+        self.headers = {name: render(text, lookup) for name, text in body.headers.items()}
+        self.content = self._content(fill_in(body.body, lookup))
+        self._files = placing.expected_files(body.work, lookup, directory)
+        self.file = placing.output_file(body.work, lookup, directory)
+        self.out = Output(
+            directory.fresh_step_file(order.path, order.attempt, "out"),
+            keep=most_kept(body.work, order.workflow),
+            redactor=host.redactor,
+            whole=self.file.new if self.file is not None else None,
+        )
+
+    def _content(self, body: Any) -> bytes | None:
+        if body is None:
+            return None
+        given = {name.lower() for name in self.headers}
+        kind = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
+        if "content-type" not in given:
+            self.headers["Content-Type"] = kind
+        return body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+
+    @property
+    def allowed(self) -> Sequence[str]:
+        return self.order.workflow.http_allow
+
+    def holds_a_secret(self, value: bytes) -> bool:
+        redactor = self.host.redactor
+        return redactor is not None and redactor.redact_bytes(value) != value
+
+    async def result(self, response: "http_client.Response", facts: dict[str, Any]) -> TaskResult:
+        status = response.status_code
+        facts["statusCode"] = status
+        if not (status in self._expected if self._expected else 200 <= status < 300):
+            return _wrong_status(self.told, response, facts)
+        try:
+            if self.out.problem is not None:
+                raise OutputNotKept(f"the answer could not be written: {self.out.problem}")
+            if self.file is not None:
+                facts |= await self.file.keep(held_a_secret=self.out.held_a_secret)
+            facts |= captured_facts(self.out, self.work)
+            check_files(self._files, self.host.directory)
+            check_schema(self.work, facts, self.out)
+        except PodiumError as unmet:
+            return failed(1, unmet.code, str(unmet), **facts)
+        return completed(**facts)
+
+
+async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
+    """The request, and others where its answer leads; the last answer's body is written to the output."""
+    headers = {"Accept-Encoding": "identity", **prepared.headers}
+    request = client.build_request(
+        prepared.method,
+        prepared.url,
+        headers=[(name, value.encode()) for name, value in headers.items()],
+        content=prepared.content,
+    )
+    for _ in range(_MOST_REDIRECTS + 1):
+        check_host(request.url.host, prepared.allowed)
+        response: http_client.Response = await client.send(request, stream=True)
+        try:
+            following = response.next_request
+            if following is None:
+                async for chunk in response.aiter_bytes():
+                    prepared.out.write(chunk)
+                return response
+        finally:
+            await response.aclose()
+        if following.url.scheme not in ("http", "https"):
+            raise AddressRefused(f"{prepared.told} leads to {following.url.scheme}:, which is not called")
+        if _origin(following.url) != _origin(request.url):
+            _keep_secrets_back(following, prepared)
+        request = following
+    raise ValueError(f"more than {_MOST_REDIRECTS} redirects")
+
+
+def _origin(url: Any) -> tuple[str, str, int | None]:
+    return (url.scheme, url.host, url.port)
+
+
+def _keep_secrets_back(request: "http_client.Request", prepared: Prepared) -> None:
+    """A redirect to another host: a secret was meant for the first one."""
+    for name, value in request.headers.raw:
+        if prepared.holds_a_secret(value):
+            del request.headers[name.decode("latin-1")]
+    if prepared.content is not None and prepared.holds_a_secret(prepared.content) and request.method != "GET":
+        raise AddressRefused(f"{prepared.told} leads to another host, and its body holds a secret")
+
+
+def _wrong_status(told: str, response: "http_client.Response", facts: dict[str, Any]) -> TaskResult:
+    status = response.status_code
+    message = f"{told} answered {status} {response.reason_phrase}".rstrip()
+    wait = _retry_after(response.headers.get("retry-after"))
+    if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and wait is not None):
+        result = failed(1, "RATE_LIMIT", message, **facts)
+        if wait is not None:
+            result.payload["error"]["retryAfterMs"] = wait
+        return result
+    return failed(1, "HTTP_STATUS", message, **facts)
+
+
+def _retry_after(text: str | None) -> int | None:
+    """Milliseconds: the header holds seconds, or the moment itself."""
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return int(text.strip()[:9]) * 1000
+    try:
+        moment = parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0, math.ceil((moment - time.time()) * 1000))
+
+
+def _shown(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    place = rest.partition("?")[0].partition("#")[0]
+    host, slash, path = place.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"[:300]

@@ -1,0 +1,161 @@
+"""What a task writes: all of it into its log, masked; its beginning for the event; and, as it is, into a file.
+
+Pipes and not files: a program that opens /dev/stderr again would empty a file. A log is made when there is something to
+write, so that a hundred thousand silent steps leave no files. The output ends with the main process: what is in the
+pipe then still belongs to it, and whoever else holds the pipe open is not waited for.
+"""
+
+import asyncio
+import codecs
+import fcntl
+import os
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from podium.core.redaction import Redactor
+from podium.runtime.rundir import NewFile
+
+STDERR_TAIL: Final = 2000
+_CHUNK: Final = 1 << 16
+_F_GETPIPE_SZ: Final = 1032
+
+
+class Output:
+    """One stream of a task. Nothing of a secret gets into `kept`, `tail` or the log."""
+
+    def __init__(
+        self, log: Path, *, keep: int, redactor: Redactor | None, whole: NewFile | None = None
+    ) -> None:
+        self._log = log
+        self._file: BinaryIO | None = None
+        self._masking = redactor.stream() if redactor is not None else None
+        self._keep = keep
+        self._whole = whole
+        self._came = 0
+        self._is_over = False
+        self.kept = bytearray()
+        self.tail = b""
+        # As it stands in the log.
+        self.size = 0
+        self.problem: OSError | None = None
+
+    def write(self, chunk: bytes) -> None:
+        if self._whole is not None and not self._is_over:
+            try:
+                self._whole.write(chunk)
+            except OSError as error:
+                self._fail(error)
+        self._came += len(chunk)
+        self._put(self._masking.feed(chunk) if self._masking is not None else chunk)
+
+    def _put(self, chunk: bytes) -> None:
+        if not chunk:
+            return
+        try:
+            if self._file is None:
+                self._file = self._log.open("wb", buffering=0)
+            self._file.write(chunk)
+        except OSError as error:
+            self._fail(error)
+        if self._is_over:
+            return
+        self.size += len(chunk)
+        if len(self.kept) < self._keep:
+            self.kept += chunk[: self._keep - len(self.kept)]
+        self.tail = (self.tail + chunk)[-STDERR_TAIL:]
+
+    def _fail(self, error: OSError) -> None:
+        """A full disk must not leave the program waiting for a reader: it is read on, and the step fails."""
+        self.problem = self.problem or error
+
+    def end(self) -> None:
+        """The task's own output is complete; what still comes goes only into the log."""
+        if not self._is_over:
+            self._flush()
+            self._is_over = True
+
+    def close(self) -> None:
+        self.end()
+        self._flush()
+        if self._file is not None:
+            self._file.close()
+
+    def _flush(self) -> None:
+        if self._masking is not None:
+            self._put(self._masking.finish())
+
+    @property
+    def held_a_secret(self) -> bool:
+        # A mask is shorter than anything that is masked.
+        return self._masking is not None and self.size != self._came
+
+    def text(self, most: int) -> str:
+        """The beginning, decoded; a character that was cut in two is left out."""
+        kept = bytes(self.kept[:most])
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        return decoder.decode(kept, final=self.size <= len(kept))
+
+    def tail_text(self) -> str:
+        if self.size > len(self.tail):
+            # The rest of a character whose beginning was cut off.
+            cut = next((n for n, byte in enumerate(self.tail[:4]) if byte & 0xC0 != 0x80), 0)
+            return self.tail[cut:].decode("utf-8", "replace")
+        return self.tail.decode("utf-8", "replace")
+
+
+class Pipe:
+    """Carries what a program writes to an `Output`."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self._reader, self.writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        self._is_open = True
+        asyncio.get_running_loop().add_reader(self._reader, self._on_readable)
+
+    def close_writer(self) -> None:
+        """Ours: the program has its own by now."""
+        if self.writer >= 0:
+            os.close(self.writer)
+            self.writer = -1
+
+    def _on_readable(self) -> None:
+        try:
+            chunk = os.read(self._reader, _CHUNK)
+        except BlockingIOError:
+            return
+        if chunk:
+            self.output.write(chunk)
+        else:
+            self._let_go()
+
+    def end(self) -> None:
+        """The program has ended: what it had written is in the pipe, and no more than that is read."""
+        if self._is_open:
+            left = fcntl.fcntl(self._reader, _F_GETPIPE_SZ)
+            while left > 0 and self._is_open:
+                try:
+                    chunk = os.read(self._reader, min(_CHUNK, left))
+                except BlockingIOError:
+                    break
+                if not chunk:
+                    self._let_go()
+                self.output.write(chunk)
+                left -= len(chunk)
+        self.output.end()
+
+    def close(self) -> None:
+        self.close_writer()
+        if self._is_open:
+            self._let_go()
+        self.output.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody still holds its other end."""
+        return self._is_open
+
+    def _let_go(self) -> None:
+        self._is_open = False
+        asyncio.get_running_loop().remove_reader(self._reader)
+        os.close(self._reader)

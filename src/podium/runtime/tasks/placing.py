@@ -1,0 +1,87 @@
+"""Where a task reads and writes: files and folders named by its step, each kept inside its root (D38)."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from podium.core.expressions import Lookup
+from podium.core.templates import render
+from podium.errors import PodiumError
+from podium.model.plan import Work
+from podium.runtime.rundir import NewFile, PathRefused, RunDirectory, first_inside, inside
+from podium.runtime.tasks.capturing import NotAsExpected
+from podium.runtime.tasks.host import TaskHost
+
+
+class OutputNotKept(PodiumError):
+    """The step has run, and what it wrote could not be stored: a full disk, a folder that is in the way."""
+
+    code = "OUTPUT_NOT_KEPT"
+
+
+def workdir(work: Work, lookup: Lookup, host: TaskHost) -> Path:
+    if work.workdir is None:
+        return host.workspace
+    name = render(work.workdir, lookup)
+    found = inside(host.workspace, name, what="workdir", itself=True)
+    if not found.is_dir():
+        raise PathRefused(f"workdir {name!a} is no folder of the workspace")
+    return found
+
+
+def input_file(work: Work, lookup: Lookup, host: TaskHost) -> Path | None:
+    """The file for standard input: among the artifacts, then in the workspace."""
+    if not work.input_files:
+        return None
+    name = render(work.input_files[0], lookup)
+    found = first_inside((host.directory.artifacts, host.workspace), name, what="input_file")
+    if found is None or not found.is_file():
+        raise NotAsExpected(
+            f"there is no input file {name!r}, neither among the artifacts nor in the workspace"
+        )
+    return found
+
+
+def expected_files(work: Work, lookup: Lookup, directory: RunDirectory) -> Sequence[str]:
+    if work.expect is None:
+        return ()
+    names = [render(text, lookup) for text in work.expect.files]
+    for name in names:
+        inside(directory.artifacts, name, what="expected file")
+    return names
+
+
+class OutputFile:
+    """`output_file`: gets all of the output as it is, unmasked; a warning tells of secrets (D35)."""
+
+    def __init__(self, name: str, directory: RunDirectory) -> None:
+        self._name = name
+        self._directory = directory
+        target = self._target()
+        if target.is_dir():
+            raise PathRefused(f"output_file {name!a} is a folder; name a file")
+        self.new = NewFile(target)
+
+    def _target(self) -> Path:
+        return inside(self._directory.artifacts, self._name, what="output_file")
+
+    async def keep(self, *, held_a_secret: bool) -> dict[str, Any]:
+        """Put it in its place: the facts about it."""
+        try:
+            # Again: by now the step may have put a link in its way.
+            self._target()
+            digest = await asyncio.to_thread(self.new.commit)
+        except (OSError, PathRefused) as error:
+            self.new.discard()
+            raise OutputNotKept(f"output_file {self._name!a} cannot be written: {error}") from error
+        facts: dict[str, Any] = {"artifacts": [{"path": self._name, "sha256": digest}]}
+        if held_a_secret:
+            facts["warnings"] = [
+                f"output_file {self._name!r} holds the value of a secret; files are not masked"
+            ]
+        return facts
+
+
+def output_file(work: Work, lookup: Lookup, directory: RunDirectory) -> OutputFile | None:
+    return OutputFile(render(work.output_file, lookup), directory) if work.output_file is not None else None

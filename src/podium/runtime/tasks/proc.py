@@ -1,0 +1,102 @@
+"""What /proc tells about processes, and how to signal one without ever hitting another.
+
+A process is its number and the moment it began: numbers are used again. A signal goes through a pidfd that was opened
+before the two were compared, so what gets the signal is what was looked at.
+"""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_PF_EXITING: Final = 0x4
+
+
+class Seen(NamedTuple):
+    """A process as it was when we looked."""
+
+    pid: int
+    parent: int
+    session: int
+    began: int
+    state: str
+    # It is about to end: its memory, and with it its environment, may be gone, but it still has its children.
+    is_ending: bool
+
+    @property
+    def is_gone(self) -> bool:
+        """It has ended; only its exit status is still there."""
+        return self.state in "ZX"
+
+
+def look(pid: int) -> Seen | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # The name stands in brackets and may hold anything, brackets too.
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    is_ending = bool(int(fields[6]) & _PF_EXITING)
+    return Seen(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0].decode(), is_ending)
+
+
+def children(pid: int) -> list[int]:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 (names, not paths: done for every step)
+    except OSError:
+        return []
+    found: list[int] = []
+    for thread in threads:
+        with contextlib.suppress(OSError, ValueError):
+            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """Children, their children, and so on."""
+    found: set[int] = set()
+    pending = [pid]
+    while pending:
+        for child in children(pending.pop()):
+            if child not in found:
+                found.add(child)
+                pending.append(child)
+    return found
+
+
+def ancestors(pid: int) -> set[int]:
+    found: set[int] = set()
+    while pid > 1 and pid not in found:
+        found.add(pid)
+        seen = look(pid)
+        pid = seen.parent if seen is not None else 0
+    return found
+
+
+def has_in_environment(pid: int, entries: list[bytes]) -> bool:
+    """Whether the process was started with all of these, each `NAME=value`."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return all(entry in environment for entry in entries)
+
+
+def everyone() -> list[int]:
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+
+
+def send(process: Seen, number: signal.Signals) -> None:
+    """Signal this process, if it is still the one that was seen."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        now = look(process.pid)
+        if now is not None and now.began == process.began:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(handle, number)
+    finally:
+        os.close(handle)

@@ -1,0 +1,141 @@
+"""The other side of Python steps: a process that calls functions, one after the other, for as long as it is asked to.
+
+Run as a script; it imports nothing of Podium. Its standard input is a socket: each line that comes in is a call as
+JSON, with two descriptors to print to; each line that goes out is what came of it. Between calls nothing can be printed
+anywhere. Modules stay imported, and what they keep stays kept.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import inspect
+import json
+import os
+import socket
+import sys
+import traceback
+from typing import Any
+
+MOST_RESULT = 1024 * 1024
+_BASE_PATH = list(sys.path)
+
+
+def main() -> None:
+    control = socket.socket(fileno=os.dup(0))
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
+    own = (sys.stdout, sys.stderr)
+    for stream in own:
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    while (received := _receive(control)) is not None:
+        call, descriptors = received
+        for number, descriptor in enumerate(descriptors, start=1):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        sys.stdout, sys.stderr = own
+        answer = _answer(call)
+        for stream in (sys.stdout, sys.stderr, *own):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        control.sendall(answer + b"\n")
+
+
+def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
+    """The next call; None when nobody will ask any more."""
+    data, descriptors, _, _ = socket.recv_fds(control, 1 << 16, 2)
+    parts = [data]
+    while data and not data.endswith(b"\n"):
+        data = control.recv(1 << 16)
+        parts.append(data)
+    return (json.loads(b"".join(parts)), descriptors) if data else None
+
+
+def _answer(call: dict[str, Any]) -> bytes:
+    os.environ.clear()
+    os.environ.update(call["env"])
+    os.chdir(call["cwd"])
+    more = [path for path in call["env"].get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = [call["cwd"], *more, *_BASE_PATH]
+    importlib.invalidate_caches()
+    try:
+        function = _find(call["function"])
+        result = function(**call["args"])
+        if inspect.isawaitable(result):
+            result = asyncio.run(_awaited(result))
+        return _told(result)
+    except _NotThere as error:
+        return _failed("not_there", str(error))
+    except BaseException as error:
+        # Also SystemExit and KeyboardInterrupt: a function ends, the worker does not.
+        _print_traceback(error)
+        return _failed("raised", _described(error))
+
+
+async def _awaited(result: Any) -> Any:
+    return await result
+
+
+class _NotThere(Exception):
+    pass
+
+
+def _find(name: str) -> Any:
+    module, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module + ".").startswith(error.name + "."):
+            raise  # it is there, and needs another one that is not
+        raise _NotThere(
+            f"there is no module {error.name!r}; it is looked for in the working directory first"
+        ) from None
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise _NotThere(f"the module {module!r} has no {path!r}") from None
+    if not callable(found):
+        raise _NotThere(f"{path!r} of the module {module!r} is no function")
+    return found
+
+
+def _told(result: Any) -> bytes:
+    try:
+        text = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return _failed("not_json", f"the function gave something that is no JSON: {error}")
+    if len(text) > MOST_RESULT:
+        return _failed(
+            "not_json", f"the function gave {len(text)} bytes of JSON; at most {MOST_RESULT} are handed on"
+        )
+    return b'{"result": ' + text + b"}"
+
+
+def _failed(kind: str, message: str) -> bytes:
+    return json.dumps({"failed": kind, "message": message[:10_000]}).encode()
+
+
+def _described(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = "(no text)"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _print_traceback(error: BaseException) -> None:
+    """Without the frames of this file: they tell the user nothing."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
+        frames = frames.tb_next
+    try:
+        traceback.print_exception(type(error), error, frames)
+    except Exception:
+        print(_described(error), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""The lock of a run: who holds it, when it is stale, and what a frozen holder finds when it comes back (D32)."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from podium.model.ids import RunId
+from podium.model.leases import Fence, Lease
+from podium.runtime.lock import RunLock, RunLocked
+
+LEASE = Lease(
+    run_id=RunId("r1"), owner="me", fence=Fence(generation=3), expires_at="2026-01-01T12:00:00.000000Z"
+)
+_HOLDER = """
+import asyncio, sys, time
+from pathlib import Path
+from podium.runtime.lock import RunLock
+async def nobody():
+    return None
+lock = RunLock(Path(sys.argv[1]), "r1")
+asyncio.run(lock.take(nobody))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+async def nobody() -> Lease | None:
+    return None
+
+
+def take(lock: RunLock, wait: float = 0.0, claim: Any = nobody) -> Lease | None:
+    return asyncio.run(lock.take(claim, wait=wait))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / ".lock"
+
+
+@pytest.mark.rule("D32")
+def test_a_live_holder_is_waited_for_and_then_named(path: Path) -> None:
+    holder = subprocess.Popen([sys.executable, "-c", _HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        path.write_text(json.dumps({"pid": holder.pid, "hostname": "here"}))
+        began = time.monotonic()
+        with pytest.raises(RunLocked, match=f"process {holder.pid} on here"):
+            take(RunLock(path, "r1"), wait=0.3)
+        assert 0.3 <= time.monotonic() - began < 5
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.wait()
+        take(RunLock(path, "r1"))
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+@pytest.mark.rule("D32")
+@pytest.mark.parametrize(
+    "left",
+    [
+        b"",
+        b"garbage",
+        b'{"pid": 1, "timestamp": 99999999999',
+        b"[1, 2]",
+        b'{"pid": 999999999, "hostname": "here", "run_id": "r1"}',
+        b'{"pid": 1, "boot_id": "another", "hostname": "here", "lease": {"owner": 3}}',
+    ],
+    ids=["empty", "garbage", "torn", "no object", "dead", "another boot"],
+)
+def test_what_a_dead_holder_left_is_taken_over_at_once(path: Path, left: bytes) -> None:
+    path.write_bytes(left)
+    lock = RunLock(path, "r1")
+    take(lock)
+    assert lock.lease_before() is None
+    lock.tell(LEASE)
+    told = json.loads(path.read_bytes())
+    assert (told["pid"], told["run_id"]) == (os.getpid(), "r1")
+    lock.give()
+    assert not path.exists()
+
+
+@pytest.mark.rule("D32")
+def test_the_lease_of_a_process_that_is_gone_is_known_to_its_successor(path: Path) -> None:
+    first = RunLock(path, "r1")
+    take(first)
+    first.tell(LEASE)
+    kept = path.read_bytes()
+    first.give()
+    path.write_bytes(kept)
+    second = RunLock(path, "r1")
+    take(second)
+    assert second.lease_before() == LEASE
+    # Another host's process may live: its lease lapses in its own time.
+    elsewhere = {**json.loads(kept), "hostname": "elsewhere"}
+    second.give()
+    path.write_bytes(msgspec.json.encode(elsewhere))
+    third = RunLock(path, "r1")
+    take(third)
+    assert third.lease_before() is None
+
+
+@pytest.mark.rule("D32")
+def test_who_gets_the_lease_of_a_frozen_holder_has_a_lock_of_its_own(path: Path) -> None:
+    frozen = RunLock(path, "r1")
+    take(frozen)
+    frozen.tell(LEASE)
+
+    async def lapsed() -> Lease | None:
+        return msgspec.structs.replace(LEASE, owner="successor")
+
+    successor = RunLock(path, "r1")
+    got = take(successor, claim=lapsed)
+    assert got is not None
+    assert got.owner == "successor"
+    successor.tell(got)
+    # The old holder comes back and gives up: what it finds is not its own.
+    frozen.give()
+    assert json.loads(path.read_bytes())["lease"]["owner"] == "successor"
+    with pytest.raises(RunLocked):
+        take(RunLock(path, "r1"))
+    successor.give()
+    assert not path.exists()
+
+
+@pytest.mark.rule("D32")
+def test_a_shorter_story_leaves_nothing_of_a_longer_one(path: Path) -> None:
+    path.write_text(json.dumps({"pid": 1, "remark": "x" * 5000}))
+    lock = RunLock(path, "r1")
+    take(lock)
+    lock.tell(LEASE)
+    assert json.loads(path.read_bytes())["pid"] == os.getpid()

@@ -1,0 +1,1 @@
+"""Tasks: processes, output, secrets, requests and functions, each by itself."""
