@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from podium.errors import PodiumError
+from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
@@ -62,7 +63,6 @@ def local_engine(
     store: Store, clock: Clock, runs: Path, *, lease: float | None = None, lock_wait: float | None = None
 ) -> Engine:
     """`lease`, `lock_wait`: seconds, else PODIUM_LEASE and PODIUM_LOCK_WAIT, else the engine's own."""
-    from podium.artifacts.local import LocalArtifacts
     from podium.engines.local import LEASE, LOCK_WAIT, LocalEngine
 
     return LocalEngine(
@@ -71,8 +71,15 @@ def local_engine(
         runs,
         lease=_seconds(lease, "PODIUM_LEASE", LEASE),
         lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
-        artifacts=LocalArtifacts,
+        artifacts=payload_store,
     )
+
+
+def payload_store(folder: Path) -> ArtifactStore:
+    """Where a run keeps values that are too large for an event."""
+    from podium.artifacts.local import LocalArtifacts
+
+    return LocalArtifacts(folder)
 
 
 def _seconds(given: float | None, variable: str, default: timedelta) -> timedelta:

@@ -308,3 +308,20 @@ def test_a_run_is_rerun_from_a_step_and_what_came_before_is_taken_over(place: Pl
     assert reused == {"A", "L[0]/I", "L[1]/I", "Flaky"}
     assert place.state() == first, "the earlier run stays as it is"
     assert "never came to" in place.run("rerun", place.run_id, "--from", "Nowhere", code=64).stderr
+
+
+@pytest.mark.rule("D31", "D59")
+def test_a_run_whose_last_moment_was_lost_to_a_kill_is_told_as_it_ended(place: Place) -> None:
+    """Killed between the last commit and the files of the directory: a resume has nothing to do but to tell it."""
+    place.write("steps: [{name: A, command: ['true']}]")
+    place.run("run", "w.yaml", "--run-id", place.run_id)
+    for name in ("state.json", "logs/events.jsonl", "logs/workflow.jsonl"):
+        kept = place.file(name).read_text()
+        place.file(name).write_text(
+            kept.replace('"status": "completed"', '"status": "running"')[: len(kept) - 40]
+        )
+    assert "RUN_COMPLETED" in place.run("resume", place.run_id, code=64).stderr
+    assert place.state()["status"] == "completed"
+    lines = [json.loads(line) for line in place.file("logs/events.jsonl").read_text().splitlines()]
+    assert lines == place.events()
+    assert not place.file(".lock").exists()

@@ -2,6 +2,7 @@
 
 import html
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from podium.operations.runs import RunView, show_run
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory, file_name
-from podium.wiring import runs_folder, system_clock
+from podium.wiring import payload_store, runs_folder, system_clock
 
 _RUNS = click.option(
     "--runs",
@@ -37,8 +38,10 @@ def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json:
 
     async def work(opened: Store) -> Explanation:
         run = await opened.runs.find(tenant, run_id)
-        plan = load_plan(RunDirectory(runs_folder(runs), run_id), run)
-        return await explain_run(opened, run, plan, system_clock().now())
+        directory = RunDirectory(runs_folder(runs), run_id)
+        plan = load_plan(directory, run)
+        kept = partial(payload_store, directory.payloads)
+        return await explain_run(opened, run, plan, system_clock().now(), kept)
 
     explained = using_store(store, work)
     if as_json:

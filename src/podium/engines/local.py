@@ -8,9 +8,9 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,6 @@ from podium.core.plans import plan_bytes, steps_of
 from podium.errors import PodiumError, RunNotFound, StaleFence
 from podium.model.commands import RunTask
 from podium.model.events import (
-    MOST_PAYLOAD_BYTES,
     EventRecord,
     EventType,
     EventWrite,
@@ -48,7 +47,6 @@ from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
 from podium.runtime.reusing import ReusingTasks, results_before
 from podium.runtime.rundir import RunDirectory, write_atomically
-from podium.runtime.spilling import spill
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
@@ -248,7 +246,7 @@ class LocalEngine:
             await self._with_earlier(tasks, asked),
             tasks.ask,
             observers=list(observers),
-            spill=self._spill(directory),
+            payloads=self._payloads(directory),
         )
         driver = Driver(plan, run.identity, lease.fence, world)
         journal = Journal(directory)
@@ -283,21 +281,10 @@ class LocalEngine:
             _write_last(state, journal)
         return _ended(run_id, last)
 
-    def _spill(self, directory: RunDirectory) -> Callable[[dict[str, Any]], Awaitable[bytes]] | None:
+    def _payloads(self, directory: RunDirectory) -> Callable[[], ArtifactStore] | None:
+        """Values too large for an event, beside the run; their folder is made for the first of them."""
         make = self._artifacts
-        if make is None:
-            return None
-        kept: list[ArtifactStore] = []
-
-        async def spilled(payload: dict[str, Any]) -> bytes:
-            encoded = encode_payload(payload)
-            if len(encoded) <= MOST_PAYLOAD_BYTES:
-                return encoded
-            if not kept:
-                kept.append(make(directory.payloads))
-            return await spill(payload, kept[0])
-
-        return spilled
+        return cache(lambda: make(directory.payloads)) if make is not None else None
 
     async def _reopen(self, run: Run, lease: Lease) -> None:
         openings = 2

@@ -1,5 +1,6 @@
 """Why does a run wait? Always an answer: an open run that waits for nothing does not exist."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,7 +10,9 @@ from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.times import Timestamp, moment
 from podium.model.transitions import TERMINAL, RunStatus
+from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
+from podium.runtime.spilling import whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,13 @@ class Explanation:
     reasons: tuple[Reason, ...]
 
 
-async def explain_run(store: Store, run: Run, plan: Plan, now: datetime) -> Explanation:
+async def explain_run(
+    store: Store,
+    run: Run,
+    plan: Plan,
+    now: datetime,
+    payloads: Callable[[], ArtifactStore] | None = None,
+) -> Explanation:
     run_id = run.identity.run_id
     if run.status in TERMINAL:
         return Explanation(run, run.status.value, ())
@@ -39,7 +48,7 @@ async def explain_run(store: Store, run: Run, plan: Plan, now: datetime) -> Expl
     while records := await store.read(run_id, after=after, limit=5000):
         after = records[-1].run_seq
         for record in records:
-            machine.advance(record)
+            machine.advance(await whole(record, payloads))
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
     return Explanation(run, run.status.value, reasons_of(machine, run_id))

@@ -36,9 +36,11 @@ from podium.model.events import (
 from podium.model.leases import UNFENCED, Fence, WakeUp
 from podium.model.plan import Plan
 from podium.model.times import moment, timestamp
+from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.store import EventLog
 from podium.runtime.recording import Recorder
+from podium.runtime.spilling import is_spilled, spill, whole
 from podium.runtime.tasks.order import TaskResult, stopped
 
 Observer = Callable[[Sequence[EventRecord]], None]
@@ -75,8 +77,8 @@ class World:
     views: list[Observer] = field(default_factory=list)
     # Told of every record once and in order, from now on.
     observers: list[Observer] = field(default_factory=list)
-    # The bytes of a payload that is to be stored: its large values go to artifacts.
-    spill: Callable[[dict[str, Any]], Awaitable[bytes]] | None = None
+    # Where values go that are too large for an event; made when the first one comes.
+    payloads: Callable[[], ArtifactStore] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ class Driver:
             for record in records:
                 self._check_owner(record)
                 self._keep_context(record.event_type)
-                self.machine.advance(record)
+                self.machine.advance(await whole(record, self._world.payloads))
                 self._count_attempt(record)
                 # One by one: what a view asks of the machine has to be of this moment.
                 self._tell((record,))
@@ -328,11 +330,10 @@ class Driver:
     async def _storable(self, happening: Happening) -> Happening:
         """With a payload that a store keeps. What cannot be kept is an end too: the step has failed."""
         try:
-            if self._world.spill is not None:
-                encoded = await self._world.spill(happening.payload)
-            else:
-                encoded = encode_payload(happening.payload)
-                check_payload(encoded)
+            encoded = encode_payload(happening.payload)
+            if len(encoded) > MOST_PAYLOAD_BYTES and self._world.payloads is not None:
+                encoded = await spill(happening.payload, self._world.payloads())
+            check_payload(encoded)
         except InvalidEvent as error:
             told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
             payload = {"exitCode": _NOT_KEPT, "error": told}
@@ -346,7 +347,7 @@ class Driver:
         )
         for record in records:
             self._check_owner(record)
-            batch.obey(self.machine.advance(record))
+            batch.obey(self.machine.advance(await whole(record, self._world.payloads)))
             self._count_attempt(record)
             self._tell((record,))
 
@@ -384,13 +385,15 @@ class Driver:
 
     async def _all_storable(self, writes: list[EventWrite]) -> list[EventWrite]:
         """Decisions can be large too: the outputs of a run."""
-        spill = self._world.spill
-        if spill is None or all(len(write.payload) <= MOST_PAYLOAD_BYTES for write in writes):
+        kept = self._world.payloads
+        if kept is None or all(len(write.payload) <= MOST_PAYLOAD_BYTES for write in writes):
             return writes
         return [
             write
             if len(write.payload) <= MOST_PAYLOAD_BYTES
-            else msgspec.structs.replace(write, payload=await spill(msgspec.json.decode(write.payload)))
+            else msgspec.structs.replace(
+                write, payload=await spill(msgspec.json.decode(write.payload), kept())
+            )
             for write in writes
         ]
 
@@ -526,7 +529,7 @@ class _Batch:
             write.idempotency_key,
             write.emitted_at,
             write.emitted_at,
-            write.payload,
+            encode_payload(happening.payload) if is_spilled(write.payload) else write.payload,
         )
         driver._keep_context(happening.event_type)
         self.obey(driver.machine.advance(record))

@@ -4,14 +4,14 @@ The artifact is durable before the event that names it. What decides about a run
 its usage stay in the event, whatever their size.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from podium.errors import PayloadTooLarge
 from podium.model.artifacts import ArtifactRef
-from podium.model.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.model.events import MOST_PAYLOAD_BYTES, EventRecord, encode_payload
 from podium.ports.artifacts import ArtifactStore
 
 SPILL_FROM_BYTES: Final = 64 * 1024
@@ -37,6 +37,18 @@ async def spill(payload: Mapping[str, Any], artifacts: ArtifactStore) -> bytes:
     raise PayloadTooLarge(
         f"a payload has {len(encoded)} bytes even without its large values; at most {MOST_PAYLOAD_BYTES} are kept"
     )
+
+
+def is_spilled(payload: bytes) -> bool:
+    """Whether something may have been moved away; quick, since almost nothing ever is."""
+    return _MARK.encode() in payload
+
+
+async def whole(record: EventRecord, artifacts: Callable[[], ArtifactStore] | None) -> EventRecord:
+    """The record as it was before large values left it: what decides about a run has to see them."""
+    if artifacts is None or not is_spilled(record.payload):
+        return record
+    return msgspec.structs.replace(record, payload=encode_payload(await hydrate(record.payload, artifacts())))
 
 
 async def hydrate(payload: bytes, artifacts: ArtifactStore) -> dict[str, Any]:

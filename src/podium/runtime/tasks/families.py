@@ -15,6 +15,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from podium.runtime.tasks import proc
@@ -158,9 +159,12 @@ def kill(members: Callable[[], list[Seen]]) -> None:
             proc.send(process, signal.SIGKILL)
 
 
-def of_run(run_id: str) -> list[Seen]:
-    """Every process of this host with that run in its environment, whoever is its parent; not those that led to us."""
-    mark = [f"PODIUM_RUN_ID={run_id}".encode()]
+def of_run(run_id: str, directory: Path) -> list[Seen]:
+    """Every process of this host with that run in its environment, whoever is its parent; not those that led to us.
+
+    The directory tells two runs apart that were given the same id in different folders.
+    """
+    mark = [f"PODIUM_RUN_ID={run_id}".encode(), f"PODIUM_RUN_DIR={directory}".encode()]
     spared = proc.ancestors(os.getpid())
     found = [pid for pid in proc.everyone() if pid not in spared and proc.has_in_environment(pid, mark)]
     seen = (proc.look(pid) for pid in found)

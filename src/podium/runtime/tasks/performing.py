@@ -144,7 +144,8 @@ class RunTasks:
         await self._commands.close()
 
     async def stop_orphans(self) -> None:
-        await families.stop(lambda: families.of_run(self._run_id))
+        directory = self._host.directory.path.absolute()
+        await families.stop(lambda: families.of_run(self._run_id, directory))
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":

@@ -29,7 +29,7 @@ _EXIT_SECONDS: Final = 1.0
 
 
 class Worker:
-    def __init__(self, run_id: str, environment: dict[str, str], limits: Limits | None) -> None:
+    def __init__(self, environment: dict[str, str], limits: Limits | None) -> None:
         ours, theirs = socket.socketpair()
         with theirs:
             # -P: the folder of the script is not looked into for modules, its names are not the user's.
@@ -40,7 +40,7 @@ class Worker:
             try:
                 self.child: Child = spawn(
                     argv,
-                    {**environment, "PODIUM_RUN_ID": run_id},
+                    environment,
                     program=sys.executable,
                     cwd=Path.cwd(),
                     stdin=theirs.fileno(),
@@ -90,13 +90,18 @@ class Workers:
     def take(self, order: TaskOrder, limits: Limits | None) -> Worker:
         """The one used last, if there is one; a step with limits gets one of its own."""
         if needs_launcher(limits):
-            return Worker(order.run_id, self._host.environment, limits)
+            return Worker(self._marked(order), limits)
         while self._idle:
             worker = self._idle.pop()
             if not worker.child.ended.done():
                 return worker
             worker.leave()
-        return Worker(order.run_id, self._host.environment, None)
+        return Worker(self._marked(order), None)
+
+    def _marked(self, order: TaskOrder) -> dict[str, str]:
+        """So that whoever takes the run up again can find what is left of it."""
+        directory = str(self._host.directory.path.absolute())
+        return {**self._host.environment, "PODIUM_RUN_ID": order.run_id, "PODIUM_RUN_DIR": directory}
 
     async def give_back(self, worker: Worker, limits: Limits | None) -> None:
         if needs_launcher(limits):
