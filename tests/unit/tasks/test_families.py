@@ -224,14 +224,17 @@ def test_orphans_that_ended_are_reaped_and_the_children_of_others_are_not(
 
 @pytest.mark.rule("D60")
 def test_the_processes_of_a_run_are_found_wherever_they_are() -> None:
-    ours = subprocess.Popen(
-        ["sleep", "1000"], env={**os.environ, "PODIUM_RUN_ID": "some-run"}, start_new_session=True
-    )
-    other = subprocess.Popen(["sleep", "1000"], env={**os.environ, "PODIUM_RUN_ID": "some-run-2"})
+    def sleeping(run_id: str, directory: str) -> "subprocess.Popen[bytes]":
+        marks = {"PODIUM_RUN_ID": run_id, "PODIUM_RUN_DIR": directory}
+        return subprocess.Popen(["sleep", "1000"], env={**os.environ, **marks}, start_new_session=True)
+
+    ours = sleeping("some-run", "/here/runs/some-run")
+    others = [sleeping("some-run-2", "/here/runs/some-run-2"), sleeping("some-run", "/there/runs/some-run")]
     try:
-        assert [process.pid for process in families.of_run("some-run")] == [ours.pid]
+        found = families.of_run("some-run", Path("/here/runs/some-run"))
+        assert [process.pid for process in found] == [ours.pid]
     finally:
-        for process in (ours, other):
+        for process in (ours, *others):
             process.kill()
             process.wait()
 
