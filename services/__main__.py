@@ -5,10 +5,12 @@ import signal
 import sys
 from types import ModuleType
 
-from services import postgres, s3
+from services import agents, postgres, s3
 from services.missing import ServiceMissing
 
 _SERVERS: dict[str, ModuleType] = {postgres.NAME: postgres, s3.NAME: s3}
+# Installed, and started by whoever uses them.
+_PROGRAMS: dict[str, ModuleType] = {agents.NAME: agents}
 
 
 def main() -> int:
@@ -19,7 +21,7 @@ def main() -> int:
     starting.add_argument("names", nargs="+", choices=sorted(_SERVERS))
     arguments = parser.parse_args()
     if arguments.command == "list":
-        for name, server in sorted(_SERVERS.items()):
+        for name, server in sorted((_SERVERS | _PROGRAMS).items()):
             print(f"{name:<12} {_told(server)}")
         return 0
     return _start(arguments.names)

@@ -1,0 +1,214 @@
+"""Codex: the program `codex exec` (its behaviour was measured on 0.166.0).
+
+It names its session itself, in the first line it writes. A command that its sandbox refuses leaves no trace in that
+stream: the model is told, the stream is not, and it ends with 0. What must be there afterwards belongs into `expect`.
+Tokens are counted over the whole session, so a session that goes on tells what was paid before once more.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from podium.ports.provider import (
+    AgentError,
+    AgentOutcome,
+    AgentRequest,
+    AgentSettings,
+    Denial,
+    HttpResult,
+    ProcessCall,
+    Progress,
+    ProviderMisconfigured,
+    Result,
+    Usage,
+    Variable,
+)
+from podium.providers import failing, reading, results
+from podium.providers.reading import Object, count_at, object_at, text_at
+
+_EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
+_SANDBOXES: Final = {"read": "read-only", "edit": "workspace-write", "full": "danger-full-access"}
+# An argument has at most 128 KiB.
+_MOST_SYSTEM_PROMPT: Final = 100_000
+_TOOLS: Final = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
+_IGNORED: Final = (
+    "max_turns",
+    "max_cost",
+    "max_tokens",
+    "temperature",
+    "fallback_models",
+    "allowed_tools",
+    "disallowed_tools",
+)
+
+
+class Codex:
+    name = "codex"
+    program = "codex"
+    sessions: Literal["named"] = "named"
+    tells_cost = False
+    needs_env: Sequence[Variable] = (Variable("CODEX_API_KEY"), Variable("OPENAI_API_KEY"))
+
+    def unsupported(self, settings: AgentSettings) -> Sequence[str]:
+        given = [name for name in _IGNORED if getattr(settings, name) not in (None, ())]
+        return [f"codex has no setting {name!r}; it is ignored" for name in given]
+
+    def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
+        problems = []
+        if settings.effort is not None and settings.effort not in _EFFORTS:
+            problems.append(f"codex knows no effort {settings.effort!r}; write one of {', '.join(_EFFORTS)}")
+        if len((settings.system_prompt or "").encode()) > _MOST_SYSTEM_PROMPT:
+            problems.append("the system prompt is too long for codex: it is an argument of the program")
+        return problems
+
+    def prepare(self, request: AgentRequest) -> ProcessCall:
+        settings = request.settings
+        problems = self.validate_config(settings, request.env)
+        if problems:
+            raise ProviderMisconfigured("; ".join(problems))
+        # What stands before `resume` holds for both; the sandbox can be given only there.
+        argv = [self.program, "exec", "--sandbox", _SANDBOXES[settings.access]]
+        for folder in settings.add_dirs:
+            argv += ["--add-dir", folder]
+        if request.resume:
+            argv += ["resume", request.resume]
+        argv += ["--json", "--skip-git-repo-check"]
+        if settings.model is not None:
+            argv += ["--model", settings.model]
+        if settings.effort is not None:
+            argv += ["-c", f"model_reasoning_effort={json.dumps(settings.effort)}"]
+        if settings.system_prompt is not None:
+            # A JSON text is a TOML text, too.
+            argv += ["-c", f"developer_instructions={json.dumps(settings.system_prompt)}"]
+        files = {}
+        if request.schema is not None:
+            path = request.folder / "schema.json"
+            files[path] = results.schema_text(request.schema).encode()
+            argv += ["--output-schema", str(path)]
+        last = last_message(request)
+        argv += ["--output-last-message", str(last), *settings.args, "-"]
+        prompt = request.prompt
+        return ProcessCall(tuple(argv), prompt.encode(), prompt, files=files, outputs=(last,))
+
+    def observe(self, line: bytes) -> Progress | None:
+        found = reading.as_object(line)
+        if found is None:
+            return None
+        match found.get("type"):
+            case "thread.started":
+                return Progress(session_id=text_at(found, "thread_id") or None)
+            case "item.started" if text_at(found, "item", "type") in _TOOLS:
+                item = object_at(found, "item")
+                return Progress(tool=text_at(item, "type"), detail=_detail(item))
+            case "item.completed" if text_at(found, "item", "type") == "agent_message":
+                return Progress(text=text_at(found, "item", "text"))
+            case "turn.completed":
+                return Progress(output_tokens=count_at(found, "usage", "output_tokens"))
+            case _:
+                return None
+
+    def interpret(self, request: AgentRequest, result: Result) -> AgentOutcome:
+        if isinstance(result, HttpResult):
+            raise TypeError("codex is a program")
+        heard = _Heard()
+        for found in reading.objects_of(result.stdout):
+            heard.hear(found)
+        session = heard.session or request.resume
+        if heard.text is None:
+            heard.text = reading.head_of(last_message(request))
+        text = reading.bounded(heard.text)
+        structured = results.json_in(text) if request.schema is not None else None
+        denials = tuple(heard.denials)
+        error: AgentError | None
+        if heard.failed is not None and not heard.is_complete:
+            error = failing.of_words(_unwrapped(heard.failed))
+        elif heard.is_complete:
+            error = results.why_not(request, text, structured, denials, result.exit_code)
+        else:
+            error = _unheard(result.exit_code, reading.tail_of(result.stderr), text)
+        usage = _since(heard.usage, request.resumed_usage)
+        return AgentOutcome(text, structured, session, usage, heard.usage, denials, error)
+
+
+class _Heard:
+    """What the stream has said so far."""
+
+    def __init__(self) -> None:
+        self.session: str | None = None
+        self.text: str | None = None
+        self.failed: str | None = None
+        self.is_complete = False
+        self.usage = Usage()
+        self.denials: list[Denial] = []
+
+    def hear(self, found: Object) -> None:
+        match found.get("type"):
+            case "thread.started":
+                self.session = text_at(found, "thread_id") or None
+            case "item.completed":
+                item = object_at(found, "item")
+                if item.get("type") == "agent_message":
+                    self.text = text_at(item, "text")
+                elif item.get("status") == "declined":
+                    self.denials.append(Denial(text_at(item, "type"), _detail(item)))
+            case "turn.completed":
+                self.is_complete = True
+                self.usage = _usage(object_at(found, "usage"))
+            case "turn.failed":
+                self.is_complete = False
+                self.failed = text_at(found, "error", "message") or "the turn failed"
+            case "error":
+                # Also said of a connection that it is about to try again; the turn tells whether that helped.
+                self.failed = text_at(found, "message") or "an error without words"
+
+
+def last_message(request: AgentRequest) -> Path:
+    return request.folder / "last-message.txt"
+
+
+def _usage(usage: Object) -> Usage:
+    cached = count_at(usage, "cached_input_tokens")
+    return Usage(count_at(usage, "input_tokens"), count_at(usage, "output_tokens"), cached)
+
+
+def _since(total: Usage, before: Usage | None) -> Usage:
+    if before is None:
+        return total
+    return Usage(
+        max(total.input_tokens - before.input_tokens, 0),
+        max(total.output_tokens - before.output_tokens, 0),
+        max(total.cached_tokens - before.cached_tokens, 0),
+    )
+
+
+def _unwrapped(message: str) -> str:
+    """A refusal of the server comes as its JSON."""
+    told = reading.as_object(message)
+    if told is None:
+        return message
+    return f"{text_at(told, 'error', 'type')}: {text_at(told, 'error', 'message')}"
+
+
+def _unheard(exit_code: int, words: str, text: str) -> AgentError | None:
+    if "no rollout found" in words:
+        return failing.failure("SESSION_LOST", words)
+    if "input_too_large" in words:
+        return failing.failure("PROMPT_TOO_LONG", words)
+    if "unexpected argument" in words or "error: invalid value" in words or "Error loading config" in words:
+        return failing.failure("PROVIDER_MISCONFIGURED", words)
+    if text and exit_code == 0:
+        return failing.failure("AGENT_TRUNCATED", "its stream ended before its turn did")
+    return results.nothing_said(exit_code, words).error
+
+
+def _detail(item: Object) -> str:
+    if item.get("type") == "file_change":
+        changes = item.get("changes")
+        paths = (
+            [text_at(one, "path") for one in changes if isinstance(one, dict)]
+            if isinstance(changes, list)
+            else []
+        )
+        return reading.told(", ".join(paths))[:200]
+    return reading.told(text_at(item, "command") or text_at(item, "tool") or text_at(item, "query"))[:200]

@@ -1,0 +1,34 @@
+"""Server-sent events, of which model servers use a little: `data:` lines with a JSON object each."""
+
+from collections.abc import Iterator
+
+from podium.ports.provider import AgentOutcome, Captured, HttpResult
+from podium.providers import failing, reading
+from podium.providers.reading import Object, text_at
+
+
+def event_in(line: bytes) -> Object | None:
+    """The object of a `data:` line; a bare JSON line is taken, too."""
+    line = line.strip()
+    return reading.as_object(line.removeprefix(b"data:").strip() if line.startswith(b"data:") else line)
+
+
+def events_of(captured: Captured) -> Iterator[Object]:
+    for line in reading.lines_of(captured):
+        found = event_in(line)
+        if found is not None:
+            yield found
+
+
+def refusal(result: HttpResult) -> AgentOutcome | None:
+    """What it means if the server gave no answer, or an error instead of one."""
+    if result.status == 0:
+        problem = result.problem or "the model server did not answer"
+        return AgentOutcome(error=failing.failure("PROVIDER_UNAVAILABLE", problem))
+    if 200 <= result.status < 300:
+        return None
+    told = reading.as_object(reading.head_of(result.body, reading.MOST_TOLD * 8)) or {}
+    words = text_at(told, "error", "message") or text_at(told, "message") or text_at(told, "error")
+    words = words or reading.head_of(result.body, reading.MOST_TOLD)
+    message = f"the model server answered {result.status}: {words}"
+    return AgentOutcome(error=failing.of_status(result.status, message, failing.delay_in(result.headers)))

@@ -1,0 +1,44 @@
+"""What tokens cost, for servers that count tokens and name no price.
+
+Prices change and differ between contracts, so none is built in: whoever wants costs and budgets in dollars gives a
+table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from podium.ports.provider import ProviderMisconfigured, Usage
+
+_KEYS = frozenset({"input", "output", "cached"})
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars for a million tokens. Tokens from a cache cost as much as others unless it is said."""
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        cached = self.input if self.cached is None else self.cached
+        fresh = max(usage.input_tokens - usage.cached_tokens, 0)
+        return (fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output) / 1e6
+
+
+def prices_from(config: Mapping[str, Mapping[str, float]]) -> dict[str, Price]:
+    """`{"model-name": {"input": 3.0, "output": 15.0, "cached": 0.3}}`; a name also stands for its dated versions."""
+    table = {}
+    for model, prices in config.items():
+        if not {"input", "output"} <= prices.keys() <= _KEYS or any(price < 0 for price in prices.values()):
+            raise ProviderMisconfigured(
+                f"the prices of {model!r} need `input` and `output`, may have `cached`, and are not negative"
+            )
+        table[model] = Price(**prices)
+    return table
+
+
+def with_cost(usage: Usage, model: str, prices: Mapping[str, Price]) -> Usage:
+    """The longest name that the model's begins with decides."""
+    names = [name for name in prices if model.startswith(name)]
+    return replace(usage, cost_usd=prices[max(names, key=len)].of(usage)) if names else usage

@@ -1,0 +1,195 @@
+"""Reading what strangers wrote: never more than is good for us, and never with an exception.
+
+An agent may print a hundred megabytes, half a line or no UTF-8 at all. Of a large file the beginning and the end are
+read, because sessions are named first and results come last; lines that are too long are left out.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from io import BytesIO
+from typing import IO, Any, Final, TypeAlias
+
+import msgspec
+
+from podium.ports.provider import Captured
+
+Object: TypeAlias = dict[str, Any]
+
+MOST_LINE: Final = 16 << 20
+# Of a larger file half of this is read from its beginning and half from its end.
+MOST_READ: Final = 128 << 20
+MOST_TEXT: Final = 8 << 20
+MOST_TOLD: Final = 2000
+CUT: Final = "\n[... cut here]"
+_MOST_DETAIL: Final = 200
+# Deeper JSON would exhaust the stack of whoever walks it.
+_MOST_DEPTH: Final = 200
+_STATUS: Final = re.compile(r"(?:status|code|error)\W{1,8}([45]\d\d)\b|\(([45]\d\d)\)", re.IGNORECASE)
+
+
+def lines_of(captured: Captured) -> Iterator[bytes]:
+    """Its lines without their ends, within the limits above. A file that cannot be read has none."""
+    try:
+        with _opened(captured) as file:
+            size = file.seek(0, 2)
+            file.seek(0)
+            if size <= MOST_READ:
+                yield from _lines(file, size)
+                return
+            yield from _lines(file, MOST_READ // 2)
+            file.seek(size - MOST_READ // 2)
+            # The rest of a line whose beginning is not read.
+            _skip_line(file)
+            yield from _lines(file, size - file.tell())
+    except OSError:
+        return
+
+
+def objects_of(captured: Captured, *words: bytes) -> Iterator[Object]:
+    """The JSON objects among its lines that have one of the words, if any is given; other lines are chatter."""
+    for line in lines_of(captured):
+        found = as_object(line) if not words or any(word in line for word in words) else None
+        if found is not None:
+            yield found
+
+
+def head_of(captured: Captured, most: int = MOST_TEXT) -> str:
+    """Its beginning as text."""
+    try:
+        with _opened(captured) as file:
+            content = file.read(most + 1)
+    except OSError:
+        return ""
+    return content[:most].decode("utf-8", "replace") + (CUT if len(content) > most else "")
+
+
+def tail_of(captured: Captured, most: int = MOST_TOLD) -> str:
+    """Its end as text."""
+    try:
+        with _opened(captured) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - most))
+            return file.read(most).decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def as_object(text: bytes | str) -> Object | None:
+    found = as_json(text)
+    return found if isinstance(found, dict) else None
+
+
+def as_json(text: bytes | str) -> Any:
+    """The value, or None if it is no JSON or nested too deep."""
+    if len(text) > MOST_LINE:
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    # Counting is cheap, and nearly always enough.
+    shallow = raw.count(b"{") + raw.count(b"[") <= _MOST_DEPTH or _is_shallow(found)
+    return found if shallow else None
+
+
+def _is_shallow(value: Any) -> bool:
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return True
+    return False
+
+
+# --- fields of an object, whatever it really holds -----------------------------------------------
+
+
+def text_at(found: Object, *path: str) -> str:
+    value = value_at(found, *path)
+    return value if isinstance(value, str) else ""
+
+
+def object_at(found: Object, *path: str) -> Object:
+    value = value_at(found, *path)
+    return value if isinstance(value, dict) else {}
+
+
+def list_at(found: Object, *path: str) -> list[Any]:
+    value = value_at(found, *path)
+    return value if isinstance(value, list) else []
+
+
+def count_at(found: Object, *path: str) -> int:
+    value = value_at(found, *path)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+
+
+def dollars_at(found: Object, *path: str) -> float | None:
+    value = value_at(found, *path)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        return None
+    return float(value) if math.isfinite(value) else None
+
+
+def value_at(found: Object, *path: str) -> Any:
+    value: Any = found
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def bounded(text: str, most: int = MOST_TEXT) -> str:
+    return text if len(text) <= most else text[:most] + CUT
+
+
+def told(text: str) -> str:
+    """For a message: one line, and not a long one."""
+    line = " ".join(text.split())
+    return line if len(line) <= MOST_TOLD else f"{line[: MOST_TOLD - 3]}..."
+
+
+def detail_of(arguments: Any) -> str:
+    """What a tool is used on, in a few words."""
+    if not isinstance(arguments, dict):
+        return ""
+    named = (text_at(arguments, key) for key in ("command", "file_path", "path", "url", "pattern", "query"))
+    return told(next((text for text in named if text), ""))[:_MOST_DETAIL]
+
+
+def status_in(text: str) -> int | None:
+    """The HTTP status that a message speaks of."""
+    match = _STATUS.search(text[:MOST_TOLD])
+    return int(match[1] or match[2]) if match else None
+
+
+def _opened(captured: Captured) -> IO[bytes]:
+    return BytesIO(captured) if isinstance(captured, bytes) else captured.open("rb")
+
+
+def _lines(file: IO[bytes], most: int) -> Iterator[bytes]:
+    end = file.tell() + most
+    while file.tell() < end:
+        line = file.readline(MOST_LINE + 1)
+        if not line:
+            return
+        if len(line) > MOST_LINE and not line.endswith(b"\n"):
+            _skip_line(file)
+            continue
+        yield line.rstrip(b"\r\n")
+
+
+def _skip_line(file: IO[bytes]) -> None:
+    while True:
+        part = file.readline(1 << 20)
+        if not part or part.endswith(b"\n"):
+            return

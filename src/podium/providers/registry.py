@@ -1,0 +1,80 @@
+"""Providers by their names: those built in, and those that other packages bring.
+
+A package offers a provider as an entry point of the group `podium.providers`, under the name that workflows use; what
+it points to is called without arguments. Nothing is imported before it is asked for.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final
+
+from podium.ports.provider import Provider, ProviderNotAvailable
+from podium.providers.prices import Price
+
+GROUP: Final = "podium.providers"
+BUILT_IN: Final = ("claude", "codex", "gemini", "anthropic", "openai", "echo")
+
+
+def find_provider(name: str, prices: Mapping[str, Price] | None = None) -> Provider:
+    """Raises `ProviderNotAvailable`. What is built in goes first: no package can take its place."""
+    if name in BUILT_IN:
+        return _built_in(name, prices)
+    for entry in entry_points(group=GROUP):
+        if entry.name == name:
+            return _loaded(entry)
+    known = provider_names()
+    near = get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise ProviderNotAvailable(f"there is no provider {name!r}. {hint}Known are: {', '.join(known)}")
+
+
+def provider_names() -> tuple[str, ...]:
+    others = {entry.name for entry in entry_points(group=GROUP)} - set(BUILT_IN)
+    return (*BUILT_IN, *sorted(others))
+
+
+def _built_in(name: str, prices: Mapping[str, Price] | None) -> Provider:
+    match name:
+        case "claude":
+            from podium.providers.claude import Claude
+
+            return Claude()
+        case "codex":
+            from podium.providers.codex import Codex
+
+            return Codex()
+        case "gemini":
+            from podium.providers.gemini import Gemini
+
+            return Gemini()
+        case "anthropic":
+            from podium.providers.anthropic import Anthropic
+
+            return Anthropic(prices)
+        case "openai":
+            from podium.providers.openai import OpenAi
+
+            return OpenAi(prices)
+        case _:
+            from podium.providers.echo import Echo
+
+            return Echo()
+
+
+def _loaded(entry: EntryPoint) -> Provider:
+    # Whatever a stranger's package raises is told as a missing provider, with its own words.
+    try:
+        provider: Provider = entry.load()()
+    except Exception as error:
+        raise ProviderNotAvailable(
+            f"the provider {entry.name!r} of {entry.value!r} cannot be loaded: {error}"
+        ) from error
+    missing = [
+        part
+        for part in ("name", "prepare", "observe", "interpret", "needs_env")
+        if not hasattr(provider, part)
+    ]
+    if missing:
+        raise ProviderNotAvailable(f"{entry.value!r} is no provider: it has no {', '.join(missing)}")
+    return provider

@@ -1,0 +1,1 @@
+"""What providers ask, and what they make of answers: without any program or server."""
