@@ -91,7 +91,7 @@ def test_the_exit_code_says_how_it_ended(
     assert ended.exit_code == 1
 
 
-@pytest.mark.rule("D17", "D08")
+@pytest.mark.rule("D17", "D08", "R077")
 def test_a_program_that_exits_with_zero_when_asked_to_stop_has_timed_out_all_the_same(tmp_path: Path) -> None:
     step = sh("trap 'echo bye; exit 0' TERM; echo hello; while :; do sleep 0.05; done", timeout=0.5)
     ended = run(tmp_path, step)
@@ -218,7 +218,7 @@ def test_values_that_cannot_be_read_fail_the_step(tmp_path: Path, script: str, m
     assert run(tmp_path, sh(script)).error("A") == (1, "EXPECTATION_FAILED", message)
 
 
-@pytest.mark.rule("D34")
+@pytest.mark.rule("D34", "R089")
 def test_the_environment_is_ours_or_a_minimal_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLOUR", "red")
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
@@ -247,7 +247,7 @@ def test_a_variable_that_cannot_be_one_fails_the_step(tmp_path: Path) -> None:
 # --- output ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("D36", "D20")
+@pytest.mark.rule("D36", "D20", "R076")
 def test_the_event_keeps_the_beginning_and_the_log_everything(tmp_path: Path) -> None:
     ended = run(
         tmp_path,

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -38,7 +39,7 @@ def place(tmp_path: Path) -> Place:
 # --- exit codes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("D29")
+@pytest.mark.rule("D29", "R068", "R069", "R001")
 @pytest.mark.parametrize(
     ("text", "code", "status"),
     [
@@ -72,7 +73,7 @@ def _store(place: Place) -> str:
     return str(place.runs / "podium.db")
 
 
-@pytest.mark.rule("D28")
+@pytest.mark.rule("D28", "R084")
 def test_an_interrupt_cancels_the_run_and_its_finally_runs(place: Place) -> None:
     place.write(SLEEPS)
     process = place.begin("run", "w.yaml", "--run-id", place.run_id)
@@ -291,7 +292,7 @@ def test_a_terminal_shows_what_runs_now_and_nothing_of_a_step_controls_it(place:
 # --- the run's directory --------------------------------------------------------------------------
 
 
-@pytest.mark.rule("D49", "D59")
+@pytest.mark.rule("D49", "D59", "R002", "R007", "R008", "R012", "R013", "R016", "R075", "R087")
 def test_a_run_leaves_a_directory_that_can_be_read_without_us(place: Place) -> None:
     place.write(TWO)
     place.run("run", "w.yaml", "--run-id", place.run_id)
@@ -333,7 +334,7 @@ def test_a_run_leaves_a_directory_that_can_be_read_without_us(place: Place) -> N
     assert {line["level"] for line in lines} == {"info"}
 
 
-@pytest.mark.rule("D32")
+@pytest.mark.rule("D32", "R014", "R079")
 def test_the_lock_file_says_who_drives_the_run_and_is_gone_afterwards(place: Place) -> None:
     place.write("steps: [{name: Sleep, command: [sleep, '60']}]")
     process = place.begin("run", "w.yaml", "--run-id", place.run_id)
@@ -350,7 +351,7 @@ def test_the_lock_file_says_who_drives_the_run_and_is_gone_afterwards(place: Pla
     assert not place.file(".lock").exists()
 
 
-@pytest.mark.rule("D28")
+@pytest.mark.rule("D28", "R085", "R014")
 def test_the_cancel_marker_is_acted_on_at_once_and_removed(place: Place) -> None:
     place.write("steps: [{name: Sleep, command: [sleep, '60']}]")
     process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--json")
@@ -398,3 +399,13 @@ def test_a_result_too_large_for_an_event_is_kept_beside_the_log(place: Place) ->
     ref = ended_["payload"]["lines"]["$artifact"]
     kept = place.file(f"payloads/{ref['sha256'][:2]}/{ref['sha256'][2:]}")
     assert json.loads(kept.read_bytes())[-1] == "60000"
+
+
+@pytest.mark.rule("R071", "R008")
+def test_a_run_without_an_id_gets_one_of_its_own(place: Place) -> None:
+    place.write("steps: [{name: a, command: [echo]}]")
+    for _ in range(2):
+        place.run("run", "w.yaml")
+    ids = [path.name for path in place.runs.iterdir() if path.is_dir()]
+    assert len(ids) == 2
+    assert all(UUID(run_id).version == 4 for run_id in ids)

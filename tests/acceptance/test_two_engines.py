@@ -115,7 +115,7 @@ def test_a_run_that_a_live_process_drives_is_locked(place: Place) -> None:
     assert ended(process)[0] == 2
 
 
-@pytest.mark.rule("D32")
+@pytest.mark.rule("D32", "R080")
 @pytest.mark.parametrize("left", ["dead", "garbage", "another boot"])
 def test_a_stale_lock_is_taken_over_at_once(place: Place, left: str) -> None:
     """With a lease of ten minutes: whoever waited for it to lapse would not come through here."""

@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / ".lock"
 
 
-@pytest.mark.rule("D32")
+@pytest.mark.rule("D32", "R081", "R082")
 def test_a_live_holder_is_waited_for_and_then_named(path: Path) -> None:
     holder = subprocess.Popen([sys.executable, "-c", _HOLDER, str(path)], stdout=subprocess.PIPE, text=True)
     try:

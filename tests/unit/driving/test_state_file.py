@@ -88,7 +88,7 @@ def ran(text: str, outcomes: Any = None) -> dict[str, Any]:
 # --- the run --------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("D59")
+@pytest.mark.rule("D59", "R072")
 def test_the_keys_are_those_that_were_agreed() -> None:
     state = ran("secrets: [TOKEN]\ncontext: {k: 1}\nsteps: [{name: A, command: [x]}]")
     assert set(state) == TOP
@@ -100,7 +100,7 @@ def test_the_keys_are_those_that_were_agreed() -> None:
     assert state["started_at"] == START
 
 
-@pytest.mark.rule("D48", "D59")
+@pytest.mark.rule("D48", "D59", "R073")
 def test_the_status_of_a_run_that_is_open() -> None:
     host = Host(
         "steps: [{name: A, command: [x]}, {name: Ask, approval: go on?}, {name: B, command: [x]}]"
@@ -217,7 +217,7 @@ def test_a_reopened_run_is_open_again() -> None:
 # --- steps ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("D59")
+@pytest.mark.rule("D59", "R074")
 def test_what_a_step_has_left() -> None:
     facts = {
         "exitCode": 0,

@@ -11,6 +11,7 @@ from podium.model.plan import Join
 Rule = Literal["all", "any", "majority"]
 
 
+@pytest.mark.rule("R060")
 @pytest.mark.parametrize(
     ("rule", "total", "completed", "failed", "others", "verdict"),
     [

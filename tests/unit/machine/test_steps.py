@@ -137,6 +137,7 @@ def test_answers_decide(files: set[str], env: set[str], paths: list[str]) -> Non
     assert host.run().ran() == paths
 
 
+@pytest.mark.rule("R086")
 def test_a_condition_is_asked_once_per_visit_and_not_per_try() -> None:
     host = Host(plan(task("a", when=file("f"), retry=Retry(3))), {"a": 1})
     host.files = {"f"}

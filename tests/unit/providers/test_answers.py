@@ -58,6 +58,7 @@ def test_claude_fine() -> None:
     assert outcome == AgentOutcome("done", None, SESSION, Usage(4, 2, 3, 0.25))
 
 
+@pytest.mark.rule("D52", "D50")
 @pytest.mark.parametrize(
     ("changed", "code"),
     [

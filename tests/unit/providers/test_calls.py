@@ -25,6 +25,7 @@ CODEX = ("codex", "exec", "--sandbox", "workspace-write", "--json", "--skip-git-
 GEMINI = ("gemini", "--output-format", "stream-json", "--skip-trust", "--approval-mode")
 
 
+@pytest.mark.rule("R092", "R090", "D50")
 @pytest.mark.parametrize(
     ("settings", "argv"),
     [
@@ -169,6 +170,7 @@ FULL = AgentSettings(
 )  # fmt: skip
 
 
+@pytest.mark.rule("D53")
 @pytest.mark.parametrize(
     ("name", "ignored"),
     [
@@ -211,6 +213,7 @@ def test_each_setting_that_is_ignored_is_told_once(name: str, ignored: list[str]
     assert not provider.unsupported(AgentSettings())
 
 
+@pytest.mark.rule("R091")
 @pytest.mark.parametrize("name", [*BUILT_IN, "own"])
 def test_the_prompt_never_stands_in_the_arguments(name: str) -> None:
     prompt = "a very particular prompt"

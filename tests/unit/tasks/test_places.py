@@ -56,7 +56,7 @@ def test_the_first_root_that_has_a_file_wins(tmp_path: Path) -> None:
         first_inside(roots, "../x", what="file")
 
 
-@pytest.mark.rule("D39")
+@pytest.mark.rule("D39", "R006", "R015")
 def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
     file = NewFile(tmp_path / "name.md")
     file.write(b"half")
@@ -81,7 +81,7 @@ def test_the_longest_name_can_be_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.rule("D39")
+@pytest.mark.rule("D39", "R083")
 def test_leftovers_of_a_dead_process_are_removed(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path, "r")
     directory.make()
