@@ -304,6 +304,8 @@ def _start(report: Report, folder: Path) -> None:
 
 def _seconds(command: list[str], folder: Path) -> float:
     began = time.perf_counter()
+    # Compiled files are what a user has; whether this process writes them is its own affair.
     environment = {**os.environ, "PODIUM_RUNS": "runs"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=environment)
     return time.perf_counter() - began

@@ -7,6 +7,7 @@
 """
 
 import errno
+import gc
 import os
 import sys
 import traceback
@@ -91,6 +92,9 @@ class _LazyGroup(click.Group):
             return None
         module, attribute, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(module), attribute)
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

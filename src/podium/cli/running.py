@@ -5,29 +5,42 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from podium.cli.app import INVALID_FILE
 from podium.cli.output import print_diagnostics
-from podium.cli.progress import ProgressView, progress_view
+from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
 from podium.cli.storing import store_option
 from podium.errors import PodiumError
 from podium.language.diagnostics import visible
+from podium.model.events import EventRecord, EventType, RunIdentity
 from podium.model.ids import RunId
+from podium.model.plan import Plan
 from podium.model.transitions import RunStatus
+from podium.operations.explaining import Reason, explain_run
 from podium.operations.inputs import check_inputs, parse_inputs
-from podium.operations.rerunning import carry_files_over, rerun_request
+from podium.operations.rerunning import carry_files_over, changed_request, rerun_request
 from podium.operations.signals import send_signal
+from podium.operations.structure import replace_workflow
 from podium.operations.workflows import load_workflow
-from podium.ports.engine import Driving, Engine, Observer, RunEnded, RunRequest
+from podium.ports.engine import LEFT, Driving, Engine, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
+from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import RunLocked
-from podium.wiring import local_engine, open_store, runs_folder, store_url, system_clock
+from podium.runtime.rundir import RunDirectory
+from podium.wiring import local_engine, open_store, payload_store, runs_folder, store_url, system_clock
+
+
+_NO_WAIT = click.option(
+    "--no-wait", is_flag=True, help="Leave the run (exit code 5) when only a person can let it go on."
+)
 
 
 @click.command()
@@ -65,6 +78,7 @@ from podium.wiring import local_engine, open_store, runs_folder, store_url, syst
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, run nothing.")
+@_NO_WAIT
 @store_option
 def run(
     file: str,
@@ -79,14 +93,15 @@ def run(
     quiet: bool,
     stream: bool,
     dry_run: bool,
+    no_wait: bool,
     store: str | None,
 ) -> int:
     """Run the workflow FILE ('-' is standard input) and wait for its end.
 
     The run is kept in runs/<run id>: state.json, logs, artifacts. Press Ctrl-C once to cancel it, twice to kill it.
 
-    Exit codes: 0 success, 1 failed, 2 cancelled, 3 timed out, 4 no transition, 64 wrong usage, 65 invalid workflow,
-    75 the run is driven by another process.
+    Exit codes: 0 success, 1 failed, 2 cancelled, 3 timed out, 4 no transition, 5 left waiting (--no-wait), 64 wrong
+    usage, 65 invalid workflow, 75 the run is driven by another process.
 
     \b
     Examples:
@@ -111,10 +126,10 @@ def run(
     folder = runs_folder(runs)
     view = progress_view(plan, folder, as_json=as_json, quiet=quiet, stream=stream)
 
-    async def work(engine: Engine, _store: Store) -> RunEnded:
+    async def work(engine: Engine, opened: Store) -> RunEnded:
         created = await engine.create(request)
         _begin(view, created)
-        return await _drive(engine, created, view.observe, reopen=False)
+        return await _drive(engine, created, _observers(view, opened), reopen=False, no_wait=no_wait)
 
     return _finish(folder, store, work, view)
 
@@ -129,26 +144,75 @@ def run(
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
+@click.option("--workflow", metavar="FILE", help="Go on with this workflow instead of the one it began with.")
+@click.option("--force", is_flag=True, help="With --workflow: also if its structure is another.")
+@click.option("--changed", is_flag=True, help="Begin a new run, and do only what has changed since.")
+@click.option("--run-id", "new_id", help="With --changed: the id of the new run. [default: a new one]")
+@_NO_WAIT
 @store_option
 def resume(
-    run_id: str, runs: Path | None, as_json: bool, quiet: bool, stream: bool, store: str | None
+    run_id: str,
+    runs: Path | None,
+    as_json: bool,
+    quiet: bool,
+    stream: bool,
+    workflow: str | None,
+    force: bool,
+    changed: bool,
+    new_id: str | None,
+    no_wait: bool,
+    store: str | None,
 ) -> int:
     """Go on with a run that was interrupted, paused, cancelled, or has failed.
 
     What has been done is not done again; what was under way when it stopped is. A completed run is never taken up.
     A paused run that another process drives goes on there.
+
+    With --workflow, commands, prompts, limits and retries may be others than before; the steps and what leads from one
+    to another may not. With --changed a new run takes over every step that has completed and would be carried out
+    with the same command, inputs and files, and says for each why, or why not.
     """
+    if force and workflow is None:
+        raise click.UsageError("--force is for --workflow: name the file to go on with.")
+    if new_id is not None and not changed:
+        raise click.UsageError("--run-id is for --changed: a run that goes on keeps its id.")
+    other: tuple[Plan, bytes] | None = None
+    if workflow is not None:
+        name, content = read_file(workflow)
+        reading = load_workflow(content, name, missing_is_error=True)
+        print_diagnostics(reading.diagnostics, reading.omitted)
+        if reading.plan is None:
+            return INVALID_FILE
+        other = (reading.plan, content)
     folder = runs_folder(runs)
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded | None:
         known = await opened.get_run(RunId(run_id))
+        if changed:
+            plan, source = other if other is not None else (None, None)
+            created = await engine.create(
+                await changed_request(opened, folder, RunId(run_id), new_id, plan=plan, source=source)
+            )
+            carry_files_over(folder, RunId(run_id), created)
+            _begin(view, created)
+            return await _drive(engine, created, _observers(view, opened), reopen=False, no_wait=no_wait)
+        if other is not None:
+            await replace_workflow(
+                opened,
+                folder,
+                RunId(run_id),
+                *other,
+                system_clock().now(),
+                force=force,
+                payloads=payload_store,
+            )
         paused = known.status is RunStatus.PAUSED
         if paused:
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
         try:
             _begin(view, RunId(run_id))
-            return await _drive(engine, RunId(run_id), view.observe, reopen=True)
+            return await _drive(engine, RunId(run_id), _observers(view, opened), reopen=True, no_wait=no_wait)
         except RunLocked:
             if not paused:
                 raise
@@ -191,7 +255,7 @@ def rerun(
         created = await engine.create(await rerun_request(opened, folder, RunId(run_id), step, new_id))
         carry_files_over(folder, RunId(run_id), created)
         _begin(view, created)
-        return await _drive(engine, created, view.observe, reopen=False)
+        return await _drive(engine, created, _observers(view, opened), reopen=False)
 
     return _finish(folder, store, work, view, create=False)
 
@@ -206,11 +270,17 @@ def _finish(
 ) -> int:
     """Drive, show the end, and exit as the run did. None: another process drives it."""
 
+    waits_for: Sequence[Reason] = ()
+
     async def driven() -> RunEnded | None:
+        nonlocal waits_for
         url = store_url(store) if store or os.environ.get("PODIUM_STORE") else str(folder / "podium.db")
         opened = await open_store(url, create=create)
         try:
-            return await work(local_engine(opened, system_clock(), folder), opened)
+            ended = await work(local_engine(opened, system_clock(), folder), opened)
+            if ended is not None and ended.event_type == LEFT:
+                waits_for = await _what_it_waits_for(opened, folder, ended.run_id)
+            return ended
         finally:
             await opened.close()
 
@@ -223,7 +293,11 @@ def _finish(
         if ended is None:
             click.echo("the run may go on: another process drives it")
             return 0
-        view.end(ended)
+        if ended.event_type == LEFT:
+            # Programs that read events get them and nothing else.
+            _tell_left(ended, waits_for, err=isinstance(view, JsonLines))
+        else:
+            view.end(ended)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away (`| head`); how the run ended is told by the exit code all the same.
@@ -237,7 +311,120 @@ def _begin(view: ProgressView, run_id: RunId) -> None:
         view.begin(run_id)
 
 
-async def _drive(engine: Engine, run_id: RunId, observe: Observer, *, reopen: bool) -> RunEnded:
+async def _what_it_waits_for(store: Store, folder: Path, run_id: RunId) -> Sequence[Reason]:
+    run = await store.get_run(run_id)
+    directory = RunDirectory(folder, run_id)
+    plan = load_plan(directory, run)
+    kept = partial(payload_store, directory.payloads)
+    return (await explain_run(store, run, plan, system_clock().now(), kept)).reasons
+
+
+def _tell_left(ended: RunEnded, waits_for: Sequence[Reason], *, err: bool) -> None:
+    click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
+    for reason in waits_for:
+        click.echo(f"  {visible(reason.text)}", err=err)
+        if reason.next_step:
+            click.echo(f"      {visible(reason.next_step)}", err=err)
+    click.echo(f"then go on: podium resume {ended.run_id}", err=err)
+
+
+def _observers(view: ProgressView, store: Store) -> list[Observer]:
+    """The view; what it does not tell of: what was taken over, and why; and at a terminal, questions."""
+    if isinstance(view, JsonLines):
+        return [view.observe]
+    observers: list[Observer] = [view.observe]
+    if not _is_quiet(view):
+        observers.append(_tell_reuse)
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        observers.append(Questions(store).observe)
+    return observers
+
+
+def _is_quiet(view: ProgressView) -> bool:
+    return isinstance(view, Quiet) and not isinstance(view, Lines)
+
+
+def _tell_reuse(records: Sequence[EventRecord]) -> None:
+    for record in records:
+        if record.event_type not in (EventType.STEP_COMPLETED, EventType.STEP_FAILED):
+            continue
+        payload = msgspec.json.decode(record.payload)
+        step, earlier = visible(record.step_id or ""), payload.get("reusedFrom")
+        if isinstance(earlier, dict):
+            click.echo(f"         {step}: reused from run {earlier['runId']}: same command, inputs and files")
+        elif "changed" in payload:
+            click.echo(f"         {step}: changed: {visible(payload['changed'])}")
+
+
+class Questions:
+    """At a terminal, an approval is asked for right here when nothing else goes on; from elsewhere it can be given too."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._run: RunIdentity | None = None
+        self._asked: dict[str, str] = {}
+        self._running: set[str] = set()
+        self._listening = False
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def observe(self, records: Sequence[EventRecord]) -> None:
+        for record in records:
+            self._run = record.run
+            step = record.step_id
+            if record.event_type in _ENDS_OF_RUNS:
+                self._asked.clear()
+            elif step is None:
+                continue
+            elif record.event_type == EventType.STEP_STARTED:
+                approval = msgspec.json.decode(record.payload).get("approval")
+                if approval is None:
+                    self._running.add(step)
+                elif not any(field.get("required") for field in (approval.get("form") or {}).values()):
+                    self._asked[step] = str(approval.get("message", ""))
+            else:
+                self._running.discard(step)
+                self._asked.pop(step, None)
+        self._listen(len(self._asked) == 1 and not self._running)
+
+    def _listen(self, wanted: bool) -> None:
+        if wanted == self._listening:
+            return
+        self._listening = wanted
+        loop = asyncio.get_running_loop()
+        if not wanted:
+            loop.remove_reader(sys.stdin.fileno())
+            return
+        loop.add_reader(sys.stdin.fileno(), self._answered)
+        click.echo(f"{visible(*self._asked)}: approve? [y/n]")
+
+    def _answered(self) -> None:
+        """A line is there. It may be the end of the input: then nobody answers here any more."""
+        line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
+        answer = _ANSWERS.get(line.strip().lower())
+        if not line:
+            self._listen(False)
+        elif answer is not None and self._run is not None and self._asked:
+            step = next(iter(self._asked))
+            signal = asyncio.ensure_future(self._send(self._run, answer, step))
+            self._sending.add(signal)
+            signal.add_done_callback(self._sending.discard)
+        else:
+            click.echo("please answer y or n")
+
+    async def _send(self, run: RunIdentity, answer: str, step: str) -> None:
+        with contextlib.suppress(PodiumError):
+            await send_signal(
+                self._store, system_clock(), run.tenant_id, run.run_id, answer, {"stepId": step}
+            )
+
+
+_ANSWERS = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}
+_ENDS_OF_RUNS = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
+
+
+async def _drive(
+    engine: Engine, run_id: RunId, observers: Sequence[Observer], *, reopen: bool, no_wait: bool = False
+) -> RunEnded:
     """SIGINT or SIGTERM once cancels the run, twice kills it; also one that comes before the run has begun."""
     asked = 0
     under_way: Driving | None = None
@@ -265,7 +452,9 @@ async def _drive(engine: Engine, run_id: RunId, observe: Observer, *, reopen: bo
         # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
         listen()
     try:
-        return await engine.drive(run_id, observers=[observe], on_driving=on_driving, reopen=reopen)
+        return await engine.drive(
+            run_id, observers=observers, on_driving=on_driving, reopen=reopen, no_wait=no_wait
+        )
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
