@@ -35,6 +35,9 @@
     ├── PlanMissing               runtime/kept_plan.py
     ├── InvalidInput              operations/inputs.py
     ├── RunIsOver                 operations/signals.py
+    ├── WorkflowChanged           operations/structure.py  a run cannot go on with this workflow
+    ├── NoProviders               runtime/tasks/agents.py
+    ├── ProviderMissing           engines/local.py    its program is not on PATH
     ├── InvalidExport             operations/transfer.py
     ├── UnknownStore              wiring.py
     └── ModelOnexError          nodes/errors.py     what the node specification asks for

@@ -2,6 +2,7 @@
 
 import os
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ from podium.errors import PodiumError
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
+from podium.ports.provider import Providers
 from podium.ports.store import Store
 
 
@@ -72,7 +74,16 @@ def local_engine(
         lease=_seconds(lease, "PODIUM_LEASE", LEASE),
         lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
         artifacts=payload_store,
+        providers=all_providers,
     )
+
+
+@cache
+def all_providers() -> Providers:
+    """Who answers agent steps."""
+    from podium.providers.directory import ProviderDirectory
+
+    return ProviderDirectory()
 
 
 def payload_store(folder: Path) -> ArtifactStore:

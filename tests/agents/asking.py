@@ -172,6 +172,7 @@ class Desk:
             "HOME": str(self.home),
             "PATH": _PATH,
             "PODIUM_RUN_ID": self.run_id,
+            "PODIUM_RUN_DIR": str(self.workspace.parent),
             "PODIUM_VISIT": "visit",
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": "sk-scripted",

@@ -33,4 +33,4 @@ def test_a_timeout_ends_the_program_and_its_tool(desk: Desk, tool: str, key: str
     )
     assert answer.stopped >= 3, "the program, a shell and the sleeping tool were running"
     assert processes_with(mark) == []
-    assert families.of_run(desk.run_id) == []
+    assert families.of_run(desk.run_id, desk.workspace.parent) == []

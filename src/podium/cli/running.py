@@ -20,7 +20,7 @@ from podium.cli.reading import read_file
 from podium.cli.storing import store_option
 from podium.errors import PodiumError
 from podium.language.diagnostics import visible
-from podium.model.events import EventRecord, EventType, RunIdentity
+from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.transitions import RunStatus
@@ -36,7 +36,6 @@ from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import RunLocked
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import local_engine, open_store, payload_store, runs_folder, store_url, system_clock
-
 
 _NO_WAIT = click.option(
     "--no-wait", is_flag=True, help="Leave the run (exit code 5) when only a person can let it go on."
@@ -129,7 +128,7 @@ def run(
     async def work(engine: Engine, opened: Store) -> RunEnded:
         created = await engine.create(request)
         _begin(view, created)
-        return await _drive(engine, created, _observers(view, opened), reopen=False, no_wait=no_wait)
+        return await _drive(engine, created, await _observers(view, opened, created), reopen=False, no_wait=no_wait)
 
     return _finish(folder, store, work, view)
 
@@ -196,7 +195,7 @@ def resume(
             )
             carry_files_over(folder, RunId(run_id), created)
             _begin(view, created)
-            return await _drive(engine, created, _observers(view, opened), reopen=False, no_wait=no_wait)
+            return await _drive(engine, created, await _observers(view, opened, created), reopen=False, no_wait=no_wait)
         if other is not None:
             await replace_workflow(
                 opened,
@@ -212,7 +211,7 @@ def resume(
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
         try:
             _begin(view, RunId(run_id))
-            return await _drive(engine, RunId(run_id), _observers(view, opened), reopen=True, no_wait=no_wait)
+            return await _drive(engine, RunId(run_id), await _observers(view, opened, RunId(run_id)), reopen=True, no_wait=no_wait)
         except RunLocked:
             if not paused:
                 raise
@@ -255,7 +254,7 @@ def rerun(
         created = await engine.create(await rerun_request(opened, folder, RunId(run_id), step, new_id))
         carry_files_over(folder, RunId(run_id), created)
         _begin(view, created)
-        return await _drive(engine, created, _observers(view, opened), reopen=False)
+        return await _drive(engine, created, await _observers(view, opened, created), reopen=False)
 
     return _finish(folder, store, work, view, create=False)
 
@@ -328,7 +327,7 @@ def _tell_left(ended: RunEnded, waits_for: Sequence[Reason], *, err: bool) -> No
     click.echo(f"then go on: podium resume {ended.run_id}", err=err)
 
 
-def _observers(view: ProgressView, store: Store) -> list[Observer]:
+async def _observers(view: ProgressView, store: Store, run_id: RunId) -> list[Observer]:
     """The view; what it does not tell of: what was taken over, and why; and at a terminal, questions."""
     if isinstance(view, JsonLines):
         return [view.observe]
@@ -336,7 +335,11 @@ def _observers(view: ProgressView, store: Store) -> list[Observer]:
     if not _is_quiet(view):
         observers.append(_tell_reuse)
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
-        observers.append(Questions(store).observe)
+        from podium.cli.asking import Questions
+
+        questions = Questions(store)
+        await questions.catch_up(run_id)
+        observers.append(questions.observe)
     return observers
 
 
@@ -346,80 +349,17 @@ def _is_quiet(view: ProgressView) -> bool:
 
 def _tell_reuse(records: Sequence[EventRecord]) -> None:
     for record in records:
-        if record.event_type not in (EventType.STEP_COMPLETED, EventType.STEP_FAILED):
+        if b'"reusedFrom"' not in record.payload and b'"changed"' not in record.payload:
             continue
         payload = msgspec.json.decode(record.payload)
         step, earlier = visible(record.step_id or ""), payload.get("reusedFrom")
         if isinstance(earlier, dict):
-            click.echo(f"         {step}: reused from run {earlier['runId']}: same command, inputs and files")
+            run_id = visible(str(earlier.get("runId")))
+            click.echo(f"         {step}: reused from run {run_id}: same command, inputs and files")
+        elif earlier is not None:
+            click.echo(f"         {step}: taken over from run {visible(str(earlier))}")
         elif "changed" in payload:
-            click.echo(f"         {step}: changed: {visible(payload['changed'])}")
-
-
-class Questions:
-    """At a terminal, an approval is asked for right here when nothing else goes on; from elsewhere it can be given too."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._run: RunIdentity | None = None
-        self._asked: dict[str, str] = {}
-        self._running: set[str] = set()
-        self._listening = False
-        self._sending: set[asyncio.Task[None]] = set()
-
-    def observe(self, records: Sequence[EventRecord]) -> None:
-        for record in records:
-            self._run = record.run
-            step = record.step_id
-            if record.event_type in _ENDS_OF_RUNS:
-                self._asked.clear()
-            elif step is None:
-                continue
-            elif record.event_type == EventType.STEP_STARTED:
-                approval = msgspec.json.decode(record.payload).get("approval")
-                if approval is None:
-                    self._running.add(step)
-                elif not any(field.get("required") for field in (approval.get("form") or {}).values()):
-                    self._asked[step] = str(approval.get("message", ""))
-            else:
-                self._running.discard(step)
-                self._asked.pop(step, None)
-        self._listen(len(self._asked) == 1 and not self._running)
-
-    def _listen(self, wanted: bool) -> None:
-        if wanted == self._listening:
-            return
-        self._listening = wanted
-        loop = asyncio.get_running_loop()
-        if not wanted:
-            loop.remove_reader(sys.stdin.fileno())
-            return
-        loop.add_reader(sys.stdin.fileno(), self._answered)
-        click.echo(f"{visible(*self._asked)}: approve? [y/n]")
-
-    def _answered(self) -> None:
-        """A line is there. It may be the end of the input: then nobody answers here any more."""
-        line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
-        answer = _ANSWERS.get(line.strip().lower())
-        if not line:
-            self._listen(False)
-        elif answer is not None and self._run is not None and self._asked:
-            step = next(iter(self._asked))
-            signal = asyncio.ensure_future(self._send(self._run, answer, step))
-            self._sending.add(signal)
-            signal.add_done_callback(self._sending.discard)
-        else:
-            click.echo("please answer y or n")
-
-    async def _send(self, run: RunIdentity, answer: str, step: str) -> None:
-        with contextlib.suppress(PodiumError):
-            await send_signal(
-                self._store, system_clock(), run.tenant_id, run.run_id, answer, {"stepId": step}
-            )
-
-
-_ANSWERS = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}
-_ENDS_OF_RUNS = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
+            click.echo(f"         {step}: changed: {visible(str(payload['changed']))}")
 
 
 async def _drive(

@@ -7,6 +7,7 @@ process that was thought dead and comes back cannot write any more.
 import asyncio
 import contextlib
 import os
+import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -33,19 +34,21 @@ from podium.model.events import (
 )
 from podium.model.ids import RunId, check_id
 from podium.model.leases import Fence, Lease
-from podium.model.plan import PLAIN_WORK, Call, Plan
+from podium.model.obligations import Obligation
+from podium.model.plan import PLAIN_WORK, Agent, Call, Plan
 from podium.model.runs import NewRun, Run
 from podium.model.times import Timestamp, timestamp
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
-from podium.ports.engine import Driving, Observer, RunEnded, RunRequest
+from podium.ports.engine import LEFT, RESUMABLE, Driving, Observer, RunEnded, RunRequest
+from podium.ports.provider import Provider, Providers
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.journal import Journal
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
-from podium.runtime.reusing import ReusingTasks, results_before
+from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks import processes
@@ -58,10 +61,20 @@ LEASE: Final = timedelta(seconds=30)
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
 _RENEW_SECONDS: Final = 10.0
 _CANCEL_SECONDS: Final = 0.25
+_IDLE_SECONDS: Final = 0.1
+_FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
+# Also while a run is held.
+_MOVING: Final = frozenset({"task", "slot", "probe", "record", "start"})
 
 
 class RunExists(PodiumError):
     code = "RUN_EXISTS"
+
+
+class ProviderMissing(PodiumError):
+    """The program of a provider is not installed."""
+
+    code = "PROVIDER_NOT_INSTALLED"
 
 
 class RunEndedAlready(PodiumError):
@@ -84,6 +97,7 @@ class LocalEngine:
         lease: timedelta = LEASE,
         lock_wait: timedelta = LOCK_WAIT,
         artifacts: Callable[[Path], ArtifactStore] | None = None,
+        providers: Callable[[], Providers] | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -95,6 +109,8 @@ class LocalEngine:
         self._lock_wait = lock_wait
         # Where a run's large values are kept, below its directory; made when there is one.
         self._artifacts = artifacts
+        # Who answers agent steps; asked for by the first plan that has one.
+        self._providers = providers
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
     # --- creating ---------------------------------------------------------------------------------
@@ -106,6 +122,7 @@ class LocalEngine:
         if directory.state.exists() or await self._is_there(run_id):
             raise RunExists(f"there is a run {run_id!r} already; go on with it by `podium resume {run_id}`")
         plan = request.plan
+        self._check_providers(plan)
         encoded = plan_bytes(plan)
         directory.make()
         write_atomically(directory.plan, encoded)
@@ -130,6 +147,8 @@ class LocalEngine:
         if request.original_run_id is not None:
             payload["originalRunId"] = request.original_run_id
             payload["rerunFrom"] = request.rerun_from
+            if request.only_changed:
+                payload["onlyChanged"] = True
         await self._store.create_run(new, [self._write(identity, EventType.RUN_QUEUED, payload)])
         return run_id
 
@@ -164,6 +183,7 @@ class LocalEngine:
         observers: Sequence[Observer] = (),
         on_driving: Callable[[Driving], None] | None = None,
         reopen: bool = False,
+        no_wait: bool = False,
     ) -> RunEnded:
         directory = RunDirectory(self._runs, run_id)
         run = await self._store.get_run(run_id)
@@ -178,7 +198,9 @@ class LocalEngine:
                 lease = await self._claim_soon(run_id, lock)
             lock.tell(lease)
             try:
-                return await self._drive(run_id, directory, lock, lease, observers, on_driving, reopen)
+                return await self._drive(
+                    run_id, directory, lock, lease, observers, on_driving, reopen=reopen, no_wait=no_wait
+                )
             finally:
                 with contextlib.suppress(PodiumError):
                     await self._store.release(lease)
@@ -227,7 +249,9 @@ class LocalEngine:
         lease: Lease,
         observers: Sequence[Observer],
         on_driving: Callable[[Driving], None] | None,
+        *,
         reopen: bool,
+        no_wait: bool,
     ) -> RunEnded:
         run = await self._store.get_run(run_id)
         if run.status is RunStatus.COMPLETED and reopen:
@@ -239,7 +263,9 @@ class LocalEngine:
         asked, started_at = await self._beginning(run_id)
         facts = _facts(run, plan, directory, workspace, started_at or timestamp(self._clock.now()))
         host = self._host(plan, directory, workspace)
-        tasks = RunTasks(run_id, plan, host, facts, self._inline)
+        tasks = RunTasks(
+            run_id, plan, host, facts, self._inline, await self._reuse(run, host, asked), self._asked_by(plan)
+        )
         world = World(
             self._store,
             self._clock,
@@ -269,8 +295,12 @@ class LocalEngine:
             asyncio.create_task(state.keep_up()),
             asyncio.create_task(_look_for_cancel(directory, driving)),
         ]
+        if no_wait:
+            helpers.append(asyncio.create_task(self._leave_when_idle(run_id, driver)))
         try:
             last = await driver.drive()
+        except _Left as left:
+            return RunEnded(run_id, LEFT, RESUMABLE, str(left), "")
         finally:
             for helper in helpers:
                 helper.cancel()
@@ -314,6 +344,34 @@ class LocalEngine:
         earlier = await results_before(self._store, RunId(original), step)
         return ReusingTasks(tasks, earlier) if earlier else tasks
 
+    async def _reuse(self, run: Run, host: TaskHost, asked: dict[str, Any]) -> Reuse:
+        earlier: Before | None = None
+        if asked.get("onlyChanged"):
+            original = RunId(asked["originalRunId"])
+            # What has been pruned meanwhile is not known any more: everything is carried out.
+            with contextlib.suppress(PodiumError):
+                known = await self._store.get_run(original)
+                plan: Plan | None = None
+                with contextlib.suppress(PodiumError):
+                    plan = load_plan(RunDirectory(self._runs, original), known)
+                earlier = await before(self._store, original, plan)
+        cached = partial(cached_results, self._store, run)
+        return Reuse(host, self._runs, cached, earlier, self._artifacts)
+
+    async def _leave_when_idle(self, run_id: RunId, driver: Driver) -> None:
+        """Until nothing runs and only a person can let the run go on; what the machine knows has to be all there is."""
+        while True:
+            await asyncio.sleep(_IDLE_SECONDS)
+            machine = driver.machine
+            seq = machine.last_seq
+            with contextlib.suppress(PodiumError):
+                head = (await self._store.get_run(run_id)).head
+                if driver.machine is machine and head == seq == machine.last_seq and driver.running == 0:
+                    reason = _idle_because(machine.obligations())
+                    if reason is not None:
+                        driver.lose(_Left(reason))
+                        return
+
     def _host(self, plan: Plan, directory: RunDirectory, workspace: Path) -> TaskHost:
         bodies = [step.body for step in steps_of(plan.workflow)]
         names = frozenset(plan.workflow.secrets).union(
@@ -321,7 +379,36 @@ class LocalEngine:
             *(getattr(body, "work", PLAIN_WORK).secrets for body in bodies),
         )
         values = {name: self._secrets[name] for name in names if self._secrets.get(name)}
-        return TaskHost.of(directory, workspace, names, values)
+        of_providers = frozenset(
+            variable.name
+            for provider in self._known_providers(plan)
+            for variable in provider.needs_env
+            if variable.is_secret
+        )
+        return TaskHost.of(directory, workspace, names, values, of_providers)
+
+    def _asked_by(self, plan: Plan) -> Providers | None:
+        if self._providers is None or not any(isinstance(s.body, Agent) for s in steps_of(plan.workflow)):
+            return None
+        return self._providers()
+
+    def _known_providers(self, plan: Plan) -> list[Provider]:
+        """Those of the plan's agent steps that are not described in the workflow itself."""
+        providers = self._asked_by(plan)
+        if providers is None:
+            return []
+        bodies = (step.body for step in steps_of(plan.workflow))
+        names = dict.fromkeys(body.provider for body in bodies if isinstance(body, Agent))
+        return [providers.find(name) for name in names if name not in plan.workflow.providers]
+
+    def _check_providers(self, plan: Plan) -> None:
+        """Before anything begins: the programs of all providers are there. Nothing is executed for it."""
+        for provider in self._known_providers(plan):
+            if provider.program is not None and shutil.which(provider.program) is None:
+                raise ProviderMissing(
+                    f"the provider {provider.name!r} needs the program {provider.program!r}, which is not on PATH; "
+                    "install it, or use the provider 'echo' to try the workflow out"
+                )
 
     def _start(
         self, plan: Plan, inputs: dict[str, Any], facts: dict[str, Any], host: TaskHost
@@ -349,6 +436,18 @@ class LocalEngine:
 
 def _completed(run_id: RunId) -> RunEndedAlready:
     return RunEndedAlready(f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`")
+
+
+class _Left(Exception):
+    """This process does not wait for what the run waits for."""
+
+
+def _idle_because(owed: Sequence[Obligation]) -> str | None:
+    """What keeps a run in which nothing moves by itself; None if something does, or is about to."""
+    kinds = {one.kind for one in owed}
+    if "hold" in kinds:
+        return None if kinds & _MOVING else "paused"
+    return "waiting" if kinds & _FOR_A_PERSON and kinds <= _FOR_A_PERSON | {"limit"} else None
 
 
 async def _nobody() -> Lease | None:

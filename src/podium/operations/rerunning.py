@@ -1,13 +1,16 @@
-"""A new run of what was run before, from one of its steps on; what came before that step is taken over."""
+"""A new run of what was run before: from one of its steps on, or of what has changed. The rest is taken over."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
 from podium.model.events import EventType
 from podium.model.ids import RunId
-from podium.operations.inputs import InvalidInput
+from podium.model.plan import Plan
+from podium.model.runs import Run
+from podium.operations.inputs import InvalidInput, check_inputs
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan
@@ -26,6 +29,35 @@ async def rerun_request(
         raise InvalidInput(
             f"run {original!r} never came to a step {step!r}; `podium events {original}` shows those it came to"
         )
+    request = await _request(store, directory, run, plan)
+    return replace(request, run_id=run_id, rerun_from=step)
+
+
+async def changed_request(
+    store: Store,
+    runs: Path,
+    original: RunId,
+    run_id: str | None = None,
+    *,
+    plan: Plan | None = None,
+    source: bytes | None = None,
+) -> RunRequest:
+    """The wish for a run of what has changed since: by the plan of the earlier run, or by another one."""
+    run = await store.get_run(original)
+    directory = RunDirectory(runs, original)
+    request = await _request(store, directory, run, plan if plan is not None else load_plan(directory, run))
+    inputs = check_inputs(request.inputs, request.plan.workflow) if plan is not None else request.inputs
+    return replace(
+        request,
+        inputs=inputs,
+        run_id=run_id,
+        source=source if source is not None else request.source,
+        only_changed=True,
+    )
+
+
+async def _request(store: Store, directory: RunDirectory, run: Run, plan: Plan) -> RunRequest:
+    original = run.identity.run_id
     inputs = {}
     for record in await store.read(original, limit=20):
         if record.event_type == EventType.RUN_QUEUED:
@@ -33,14 +65,13 @@ async def rerun_request(
     return RunRequest(
         plan,
         inputs,
-        run_id,
+        None,
         directory.workflow.read_bytes() if directory.workflow.exists() else b"",
         Path(msgspec.json.decode(run.metadata).get("workspace", ".")),
         tenant_id=run.identity.tenant_id,
         project_id=run.identity.project_id,
         environment_id=run.identity.environment_id,
         original_run_id=original,
-        rerun_from=step,
     )
 
 

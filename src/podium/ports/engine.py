@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from podium.model.events import EventRecord
 from podium.model.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
@@ -29,6 +29,14 @@ class RunRequest:
     original_run_id: str | None = None
     # The step from which on everything is carried out again.
     rerun_from: str | None = None
+    # Take over whatever has completed and would be carried out with the same inputs.
+    only_changed: bool = False
+
+
+# Not an event: the run is open, and this process has left it to whoever takes it up.
+LEFT: Final = "RunLeft"
+# The exit code of who has left a run.
+RESUMABLE: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,10 @@ class Engine(Protocol):
         observers: Sequence[Observer] = (),
         on_driving: Callable[[Driving], None] | None = None,
         reopen: bool = False,
+        no_wait: bool = False,
     ) -> RunEnded:
-        """Drive a run to its end. `reopen`: also one that was cancelled or has failed."""
+        """Drive a run to its end. `reopen`: also one that was cancelled or has failed.
+
+        `no_wait`: not longer than something happens in it; who has left it at a person's turn, or held, says `LEFT`.
+        """
         ...

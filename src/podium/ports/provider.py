@@ -14,12 +14,13 @@ What every provider promises, and the tests try on each:
 - Nothing is read without a limit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from podium.errors import PodiumError
+from podium.model.plan import ProviderTemplate
 
 # --- what is asked --------------------------------------------------------------------------------
 
@@ -260,6 +261,28 @@ class Provider(Protocol):
     def observe(self, line: bytes) -> Progress | None: ...
 
     def interpret(self, request: AgentRequest, result: Result) -> AgentOutcome: ...
+
+
+class Providers(Protocol):
+    """Whom a run can ask."""
+
+    def find(self, name: str) -> Provider:
+        """Raises `ProviderNotAvailable`."""
+        ...
+
+    def of_template(
+        self, name: str, template: ProviderTemplate, argv: tuple[str, ...], env: Mapping[str, str]
+    ) -> Provider:
+        """One that a workflow describes itself; its texts are filled in."""
+        ...
+
+    async def send(
+        self, call: HttpCall, body: Path, on_line: Callable[[bytes], object] | None = None
+    ) -> HttpResult: ...
+
+    def repair_prompt(self, problem: str, schema: Mapping[str, Any]) -> str:
+        """For one more turn, after a result that does not fit."""
+        ...
 
 
 class ProviderMisconfigured(PodiumError):

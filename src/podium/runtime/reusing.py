@@ -1,23 +1,45 @@
 """Results that a run takes over from an earlier one: recorded with where they come from, and not made again.
 
-The machine knows nothing of it. It orders a task as ever, and gets the end that the earlier run has recorded for it;
-so the new run goes the same way until it comes to the step it is rerun from, and from there on everything is carried
-out.
+The machine knows nothing of it. It orders a task as ever, and gets the end that an earlier run has recorded for it.
+There are three ways to that: a rerun from a step on takes over everything before that step; `resume --changed` takes
+over what has completed and would be carried out with the same inputs; and a step with `cache: true` takes over what any
+earlier run of its workflow has made of the same inputs. Nothing is ever taken over from the run itself (D30).
 """
 
 import asyncio
-from collections.abc import Callable
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
+from podium.core.plans import walk
+from podium.core.templates import render
+from podium.errors import PodiumError
 from podium.model.commands import RunTask
-from podium.model.events import EventType
+from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
-from podium.ports.store import EventLog
+from podium.model.plan import PLAIN_WORK, Plan, Step
+from podium.model.runs import Run, RunQuery
+from podium.ports.artifacts import ArtifactStore
+from podium.ports.store import EventLog, Store
 from podium.runtime.drive import Tasks
-from podium.runtime.tasks.order import TaskResult
+from podium.runtime.fingerprints import digest_of, fingerprint_of
+from podium.runtime.rundir import RunDirectory, inside, write_atomically
+from podium.runtime.spilling import hydrate, is_spilled
+from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.order import TaskOrder, TaskResult
+from podium.runtime.tasks.performing import plan_path
 
 _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
+# How far `cache: true` looks back.
+_MOST_RUNS: Final = 50
+_MOST_EVENTS: Final = 20_000
+_READ_AT_ONCE: Final = 5000
+# Of the earlier attempt, and not of this one: nothing was spent here.
+_NOT_TAKEN_OVER: Final = ("usage", "changed")
 
 
 async def results_before(
@@ -26,7 +48,7 @@ async def results_before(
     """What had ended when a step was first reached; None if it never was."""
     results: dict[tuple[str, int], TaskResult] = {}
     after = 0
-    while records := await log.read(original, after=after, limit=5000):
+    while records := await log.read(original, after=after, limit=_READ_AT_ONCE):
         after = records[-1].run_seq
         for record in records:
             if record.step_id == step:
@@ -56,3 +78,176 @@ class ReusingTasks:
 
     async def stop_orphans(self) -> None:
         await self._tasks.stop_orphans()
+
+
+# --- what earlier runs have made of which inputs --------------------------------------------------
+
+
+@dataclass(slots=True)
+class Before:
+    """The run that a `resume --changed` takes up: what has completed in it, by path."""
+
+    run_id: RunId
+    completed: dict[str, EventRecord] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    steps: dict[str, Step] = field(default_factory=dict)
+
+
+async def before(log: EventLog, run_id: RunId, plan: Plan | None) -> Before:
+    """`plan`: what that run was carried out with, if it is still known."""
+    found = Before(run_id, steps=dict(walk(plan.workflow)) if plan is not None else {})
+    after = 0
+    while records := await log.read(run_id, after=after, limit=_READ_AT_ONCE):
+        after = records[-1].run_seq
+        for record in records:
+            if record.step_id is not None:
+                found.begun.add(record.step_id)
+                if record.event_type == EventType.STEP_COMPLETED:
+                    found.completed[record.step_id] = record
+    return found
+
+
+async def cached_results(store: Store, run: Run) -> dict[str, EventRecord]:
+    """What the newest runs of the same workflow before this one have completed, by fingerprint; the newest counts."""
+    identity = run.identity
+    query = RunQuery(
+        project_id=identity.project_id,
+        environment_id=identity.environment_id,
+        plan_id=identity.plan_id,
+        limit=_MOST_RUNS,
+    )
+    found: dict[str, EventRecord] = {}
+    left = _MOST_EVENTS
+    for earlier in (await store.runs.page(identity.tenant_id, query)).runs:
+        if earlier.identity.run_id == identity.run_id or earlier.created_at > run.created_at:
+            continue
+        after = 0
+        of_run: dict[str, EventRecord] = {}
+        while left > 0 and (
+            records := await store.read(earlier.identity.run_id, after=after, limit=min(left, _READ_AT_ONCE))
+        ):
+            after = records[-1].run_seq
+            left -= len(records)
+            of_run.update((mark, record) for record in records if (mark := _fingerprint_in(record)))
+        found = {**of_run, **found}
+    return found
+
+
+def _fingerprint_in(record: EventRecord) -> str | None:
+    if record.event_type != EventType.STEP_COMPLETED or b'"fingerprint"' not in record.payload:
+        return None
+    mark = msgspec.json.decode(record.payload).get("fingerprint")
+    return mark if isinstance(mark, str) else None
+
+
+class NotTheSame(Exception):
+    """Why something is not taken over; it never leaves this module."""
+
+
+class Reuse:
+    """Says of every attempt, right before it is carried out, whether an earlier one can stand for it, and why."""
+
+    def __init__(
+        self,
+        host: TaskHost,
+        runs: Path,
+        cached: Callable[[], Awaitable[dict[str, EventRecord]]],
+        before: Before | None = None,
+        payloads: Callable[[Path], ArtifactStore] | None = None,
+    ) -> None:
+        self._host = host
+        self._runs = runs
+        self._look_up = cached
+        self._cached: asyncio.Task[dict[str, EventRecord]] | None = None
+        self._before = before
+        self._payloads = payloads
+
+    async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
+        """Facts to be kept with the attempt's end; and its end, if there is one already."""
+        mark = await fingerprint_of(order, self._host, plan_path(order.path))
+        facts: dict[str, Any] = {} if mark is None else {"fingerprint": mark}
+        if self._before is not None:
+            try:
+                return facts, await self._take_over(order, self._unchanged(order, mark, self._before))
+            except NotTheSame as reason:
+                facts["changed"] = str(reason)
+        if mark is not None and getattr(order.step.body, "work", PLAIN_WORK).cache:
+            record = (await self._known()).get(mark)
+            if record is not None:
+                try:
+                    return facts, await self._take_over(order, record)
+                except NotTheSame:
+                    pass  # it is simply carried out
+        return facts, None
+
+    async def _known(self) -> dict[str, EventRecord]:
+        if self._cached is None:
+            self._cached = asyncio.ensure_future(self._look_up())
+        try:
+            return await self._cached
+        except PodiumError:
+            self._cached = None  # the store is away for a moment: then nothing is known
+            return {}
+
+    def _unchanged(self, order: TaskOrder, mark: str | None, before: Before) -> EventRecord:
+        record = before.completed.get(order.path)
+        if record is None:
+            if order.path in before.begun:
+                raise NotTheSame(f"it had not completed in run {before.run_id}")
+            raise NotTheSame(f"run {before.run_id} never came to it")
+        earlier = _fingerprint_in(record)
+        if earlier is None or mark is None:
+            raise NotTheSame(f"it is not known what run {before.run_id} carried it out with")
+        if earlier != mark:
+            step = before.steps.get(plan_path(order.path))
+            if step is not None and step.body != order.step.body:
+                raise NotTheSame("it is written differently now")
+            raise NotTheSame("its inputs or files are different now")
+        return record
+
+    async def _take_over(self, order: TaskOrder, record: EventRecord) -> TaskResult:
+        payload = await self._payload(record)
+        for name in _NOT_TAKEN_OVER:
+            payload.pop(name, None)
+        await asyncio.to_thread(self._restore, order, record.run.run_id, payload.get("artifacts") or [])
+        payload["reusedFrom"] = {
+            "runId": record.run.run_id,
+            "stepId": record.step_id,
+            "attempt": record.logical_attempt_id,
+        }
+        return TaskResult(EventType.STEP_COMPLETED, payload)
+
+    async def _payload(self, record: EventRecord) -> dict[str, Any]:
+        if not is_spilled(record.payload):
+            payload: dict[str, Any] = msgspec.json.decode(record.payload)
+            return payload
+        if self._payloads is None:
+            raise NotTheSame("its large values are kept elsewhere")
+        directory = RunDirectory(self._runs, record.run.run_id)
+        try:
+            return await hydrate(record.payload, self._payloads(directory.payloads))
+        except PodiumError as error:
+            raise NotTheSame(f"its large values are gone: {error}") from error
+
+    def _restore(self, order: TaskOrder, run_id: RunId, artifacts: list[dict[str, str]]) -> None:
+        """The files that the step has left, if they still are what it wrote."""
+        source, target = RunDirectory(self._runs, run_id).artifacts, self._host.directory.artifacts
+        try:
+            for kept in artifacts:
+                _copy(inside(source, kept["path"], what="artifact"), kept, target)
+            expect = getattr(order.step.body, "work", PLAIN_WORK).expect
+            for text in expect.files if expect is not None else ():
+                name = render(text, order.lookup)
+                if not inside(target, name, what="expected file").exists():
+                    raise NotTheSame(f"its file {name!r} is not there")
+        except (OSError, KeyError, PodiumError) as error:
+            raise NotTheSame(f"its files cannot be taken over: {error}") from error
+
+
+def _copy(source: Path, kept: dict[str, str], artifacts: Path) -> None:
+    if not source.is_file() or digest_of(source) != kept["sha256"]:
+        raise NotTheSame(f"its file {kept['path']!r} is not any more what it wrote")
+    target = inside(artifacts, kept["path"], what="artifact")
+    if not target.is_file() or digest_of(target) != kept["sha256"]:
+        write_atomically(target, source.read_bytes())
+        shutil.copymode(source, target)

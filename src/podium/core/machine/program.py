@@ -114,7 +114,11 @@ class Node:
     def references(self) -> tuple[Reference, ...]:
         """What a task's texts name; looked for when it is started for the first time."""
         if self._references is None:
-            self._references = tuple(dict.fromkeys(references_in(self.body)))
+            found = references_in(self.body)
+            if isinstance(self.body, Agent) and self.body.resume is not None:
+                # The conversation that goes on, and what it has cost so far.
+                found += [Reference(("steps", self.body.resume, field)) for field in _OF_A_SESSION]
+            self._references = tuple(dict.fromkeys(found))
         return self._references
 
 
@@ -171,6 +175,7 @@ def program_of(plan: Plan) -> WorkflowProgram:
 
 # --- what is read later ---------------------------------------------------------------------------
 
+_OF_A_SESSION: Final = ("session", "sessionUsage")
 # Stands for every field: somebody names the whole result.
 EVERYTHING: Final = "*"
 _INTO: Final = frozenset({"iterations", "last", "branches", "steps"})
@@ -184,7 +189,7 @@ def kept_fields(workflow: Workflow) -> Kept:
             if part.path[0] == "steps" and len(part.path) > 1:
                 _keep(part.path, 1, kept)
         elif type(part) is Agent and part.resume is not None:
-            kept.setdefault(part.resume, set()).add("session")
+            kept.setdefault(part.resume, set()).update(_OF_A_SESSION)
     return {step: frozenset(fields) for step, fields in kept.items()}
 
 

@@ -1,102 +1,367 @@
-"""Agent steps: a prompt for somebody who answers in text.
+"""Agent steps: somebody is asked, and what came back is believed only if it can be.
 
-Today one provider answers: `echo`, which gives the prompt back. It is for trying workflows out without a model.
+A provider says how to ask and what an answer amounts to; asking, time limits, stopping, masks and records are ours. A
+result that does not fit its schema is asked for once more, in the same session where there is one.
 """
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from podium.core.expressions import EvaluationError
-from podium.core.templates import render
+from podium.core.json_schema import schema_problem
+from podium.core.templates import render, render_arguments
 from podium.errors import PodiumError
-from podium.model.plan import Agent
-from podium.runtime.rundir import first_inside, inside
+from podium.model.plan import Agent, Limits
+from podium.ports.provider import (
+    AgentOutcome,
+    AgentRequest,
+    AgentSettings,
+    Answered,
+    HttpCall,
+    ProcessCall,
+    ProcessResult,
+    Provider,
+    Providers,
+    Usage,
+)
+from podium.runtime.rundir import inside
 from podium.runtime.tasks import placing
-from podium.runtime.tasks.capturing import NotAsExpected, check_files, check_schema, lines_of, parse_json
+from podium.runtime.tasks.capturing import check_files, lines_of, parse_json
+from podium.runtime.tasks.commands import CommandTasks
 from podium.runtime.tasks.host import TaskHost
-from podium.runtime.tasks.order import FAILED_BEFORE_START, Stopping, TaskOrder, TaskResult, completed, failed
+from podium.runtime.tasks.order import (
+    FAILED_BEFORE_START,
+    Stopping,
+    TaskOrder,
+    TaskResult,
+    completed,
+    failed,
+    stopped,
+    timed_out,
+)
+from podium.runtime.tasks.output import STDERR_TAIL, Output
+from podium.runtime.tasks.prompting import prompt_of
 
-ANSWERING: Final = frozenset({"echo"})
-_MOST_INPUT: Final = 256 * 1024
+_MOST_KEPT: Final = 64 * 1024
 
 
 class AgentTasks:
     """A `Performer`."""
 
-    def __init__(self, host: TaskHost) -> None:
+    def __init__(self, host: TaskHost, commands: CommandTasks, providers: Providers | None) -> None:
         self._host = host
+        self._commands = commands
+        self._providers = providers
 
-    async def perform(self, order: TaskOrder, _stopping: Stopping) -> TaskResult:
+    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Agent)
-        if body.provider not in ANSWERING:
-            message = (
-                f"the provider {body.provider!r} cannot be asked yet; use 'echo' to try the workflow out"
-            )
-            return failed(FAILED_BEFORE_START, "PROVIDER_NOT_AVAILABLE", message, retryable=False)
         try:
-            return await self._answer(order, body)
+            provider = self._provider(order, body)
+            request = self._request(order, body, provider)
+            warnings = list(provider.unsupported(request.settings))
+            if warnings and body.strict_provider:
+                return failed(FAILED_BEFORE_START, "PROVIDER_MISCONFIGURED", warnings[0], retryable=False)
+            return await self._ask(order, body, provider, request, warnings, stopping)
         except (EvaluationError, PodiumError) as error:
             return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
         except OSError as error:
             return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", str(error), retryable=False)
 
-    async def _answer(self, order: TaskOrder, body: Agent) -> TaskResult:
-        prompt = self.prompt_of(order, body)
+    # --- asking -----------------------------------------------------------------------------------
+
+    def _provider(self, order: TaskOrder, body: Agent) -> Provider:
+        if self._providers is None:
+            raise NoProviders("nobody can be asked here: this run was started without providers")
+        template = order.workflow.providers.get(body.provider)
+        if template is None:
+            return self._providers.find(body.provider)
+        lookup = order.lookup
+        argv = tuple(render_arguments(template.argv, lookup))
+        env = {name: render(text, lookup) for name, text in template.env.items()}
+        return self._providers.of_template(body.provider, template, argv, env)
+
+    def _request(self, order: TaskOrder, body: Agent, provider: Provider) -> AgentRequest:
+        lookup = order.lookup
+        folder = self._host.directory.outputs / uuid4().hex
+        folder.mkdir(parents=True)
+        env = self._host.environment_of(order, body.work)
+        for variable in provider.needs_env:
+            value = os.environ.get(variable.name)
+            if value is not None:
+                env.setdefault(variable.name, value)
+        session = order.values.get(("steps", body.resume, "session")) if body.resume is not None else None
+        usage = order.values.get(("steps", body.resume, "sessionUsage")) if body.resume is not None else None
+        schema = body.work.expect.schema if body.work.expect is not None else None
+        return AgentRequest(
+            prompt_of(order, body, self._host),
+            placing.workdir(body.work, lookup, self._host),
+            folder,
+            str(uuid4()),
+            self._settings(order, body),
+            schema=schema,
+            resume=session,
+            resumed_usage=Usage(**usage) if isinstance(usage, dict) else None,
+            env=env,
+        )
+
+    def _settings(self, order: TaskOrder, body: Agent) -> AgentSettings:
+        lookup = order.lookup
+        system = body.system_prompt
+        text: str | None = None
+        if system is not None and system.text is not None:
+            text = render(system.text, lookup)
+        elif system is not None and system.file is not None:
+            name = render(system.file, lookup)
+            text = inside(self._host.workspace, name, what="system_prompt_file").read_text()
+        return AgentSettings(
+            model=render(body.model, lookup) if body.model is not None else None,
+            fallback_models=tuple(render_arguments(body.fallback_models, lookup)),
+            effort=render(body.effort, lookup) if body.effort is not None else None,
+            system_prompt=text,
+            max_turns=body.max_turns,
+            max_cost=body.max_cost,
+            max_tokens=body.max_tokens,
+            temperature=body.temperature,
+            add_dirs=tuple(render_arguments(body.add_dirs, lookup)),
+            allowed_tools=tuple(render_arguments(body.allowed_tools, lookup)),
+            disallowed_tools=tuple(render_arguments(body.disallowed_tools, lookup)),
+            args=tuple(render_arguments(body.args, lookup)),
+            access=body.access,
+            allow_denials=body.allow_denials,
+        )
+
+    async def _ask(
+        self,
+        order: TaskOrder,
+        body: Agent,
+        provider: Provider,
+        request: AgentRequest,
+        warnings: list[str],
+        stopping: Stopping,
+    ) -> TaskResult:
+        """At most two turns: the second for a result that did not fit."""
+        answer = await self._turn(order, provider, request, stopping)
+        if isinstance(answer, TaskResult):
+            return answer
+        outcome, problem = answer, _problem(answer, request)
+        if problem is not None and self._providers is not None and request.schema is not None:
+            again = _again(request, outcome, provider, self._providers.repair_prompt(problem, request.schema))
+            answer = await self._turn(order, provider, again, stopping)
+            if isinstance(answer, TaskResult):
+                return answer
+            outcome = _added(answer, outcome)
+            problem = _problem(outcome, request)
+        return await self._result(order, body, outcome, problem, warnings)
+
+    async def _turn(
+        self, order: TaskOrder, provider: Provider, request: AgentRequest, stopping: Stopping
+    ) -> AgentOutcome | TaskResult:
+        call = provider.prepare(request)
+        self._keep_prompt(order, call.prompt)
+        match call:
+            case Answered():
+                return call.outcome
+            case ProcessCall():
+                return await self._run(order, provider, request, call, stopping)
+            case HttpCall():
+                return await self._send(order, provider, request, call, stopping)
+
+    def _keep_prompt(self, order: TaskOrder, prompt: str) -> None:
+        """The exact prompt, for people; masked like everything else."""
         redactor = self._host.redactor
         shown = redactor.redact(prompt) if redactor is not None else prompt
         self._host.directory.step_file(order.path, order.attempt, "prompt").write_text(shown)
-        self._host.directory.step_file(order.path, order.attempt, "out").write_text(shown)
-        facts: dict[str, Any] = {"output": shown[: order.workflow.max_output_size], "durationMs": 0}
-        file = placing.output_file(body.work, order.lookup, self._host.directory)
-        if file is not None:
-            file.new.write(prompt.encode())
-            facts |= await file.keep(held_a_secret=shown != prompt)
-        files = placing.expected_files(body.work, order.lookup, self._host.directory)
+
+    async def _run(
+        self,
+        order: TaskOrder,
+        provider: Provider,
+        request: AgentRequest,
+        call: ProcessCall,
+        stopping: Stopping,
+    ) -> AgentOutcome | TaskResult:
+        for path, content in call.files.items():
+            path.write_bytes(content)
+        prompt = os.memfd_create("prompt")
         try:
+            # In memory: a prompt may hold what must not lie in a file, and a pipe would have to be fed.
+            os.write(prompt, call.stdin)
+            program = _AgentProgram(order, call, request, self._host, Path(f"/proc/self/fd/{prompt}"))
+            ended = await self._commands.run(order, program, stopping)
+        finally:
+            os.close(prompt)
+        if isinstance(ended, TaskResult):
+            return ended
+        # Our own limit and wish outrank whatever the program says about itself.
+        if ended.timed_out:
+            return timed_out(order.step.timeout, **ended.facts)
+        if ended.was_stopped:
+            return stopped(stopping.code, **ended.facts)
+        stdout = program.log if program.log.exists() else b""
+        stderr = program.error_log if program.error_log.exists() else b""
+        result = ProcessResult(ended.code, stdout, stderr)
+        return await asyncio.to_thread(provider.interpret, request, result)
+
+    async def _send(
+        self,
+        order: TaskOrder,
+        provider: Provider,
+        request: AgentRequest,
+        call: HttpCall,
+        stopping: Stopping,
+    ) -> AgentOutcome | TaskResult:
+        assert self._providers is not None
+        body = request.folder / "body"
+        sending = asyncio.ensure_future(self._providers.send(call, body))
+        asked = asyncio.ensure_future(stopping.asked.wait())
+        try:
+            done, _ = await asyncio.wait(
+                (sending, asked), timeout=order.step.timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            asked.cancel()
+        if sending not in done:
+            sending.cancel()
+            await asyncio.wait((sending,))
+            return stopped(stopping.code) if done else timed_out(order.step.timeout)
+        return await asyncio.to_thread(provider.interpret, request, sending.result())
+
+    # --- what came of it --------------------------------------------------------------------------
+
+    async def _result(
+        self, order: TaskOrder, body: Agent, outcome: AgentOutcome, problem: str | None, warnings: list[str]
+    ) -> TaskResult:
+        redactor = self._host.redactor
+        text = redactor.redact(outcome.text) if redactor is not None else outcome.text
+        facts: dict[str, Any] = {
+            "output": text[: order.workflow.max_output_size],
+            "usage": _usage(outcome.usage),
+        }
+        if outcome.structured is not None:
+            facts["json"] = outcome.structured
+        if outcome.session_id is not None:
+            facts["session"] = outcome.session_id
+        if outcome.session_usage is not None:
+            facts["sessionUsage"] = _plain(outcome.session_usage)
+        if outcome.denials:
+            facts["denials"] = [f"{one.tool} {one.detail}".strip() for one in outcome.denials]
+        told = [*warnings, *outcome.warnings]
+        if told:
+            facts["warnings"] = told
+        self._host.directory.step_file(order.path, order.attempt, "txt").write_text(text)
+        if outcome.error is not None:
+            error = outcome.error
+            result = failed(1, error.code, error.message, retryable=error.retryable, **facts)
+            if error.retry_after is not None:
+                result.payload["error"]["retryAfterMs"] = round(error.retry_after * 1000)
+            return result
+        if problem is not None:
+            return failed(1, "AGENT_SCHEMA", f"the result does not fit its schema: {problem}", **facts)
+        try:
+            file = placing.output_file(body.work, order.lookup, self._host.directory)
+            if file is not None:
+                file.new.write(outcome.text.encode())
+                facts |= await file.keep(held_a_secret=text != outcome.text)
             if body.work.capture == "lines":
-                facts["lines"] = lines_of(shown)
-            elif body.work.capture == "json":
-                facts["json"] = parse_json(shown)
-            check_files(files, self._host.directory)
-            check_schema(body.work, facts)
-        except NotAsExpected as unmet:
+                facts["lines"] = lines_of(text)
+            elif body.work.capture == "json" and "json" not in facts:
+                facts["json"] = parse_json(text)
+            check_files(
+                placing.expected_files(body.work, order.lookup, self._host.directory), self._host.directory
+            )
+        except PodiumError as unmet:
             return failed(1, unmet.code, str(unmet), **facts)
         return completed(**facts)
 
-    def prompt_of(self, order: TaskOrder, body: Agent) -> str:
-        """The prompt, then the inputs in their order, each under its name."""
-        lookup = order.lookup
-        if body.prompt.text is not None:
-            parts = [render(body.prompt.text, lookup)]
-        else:
-            assert body.prompt.file is not None
-            name = render(body.prompt.file, lookup)
-            parts = [inside(self._host.workspace, name, what="prompt_file").read_text()]
-        for text in body.work.input_files:
-            name = render(text, lookup)
-            parts.append(f"## {name}\n{self._input(name, body.work.inject)}")
-        return "\n\n".join(parts)
 
-    def _input(self, name: str, inject: str) -> str:
-        roots = (self._host.directory.artifacts, self._host.workspace)
-        path = first_inside(roots, name, what="input_file")
-        if path is None:
-            raise NotAsExpected(
-                f"there is no input file {name!r}, neither among the artifacts nor in the workspace"
-            )
-        return _listing(path, contents=inject == "content") if path.is_dir() else _content(path)
+class NoProviders(PodiumError):
+    code = "PROVIDER_NOT_AVAILABLE"
 
 
-def _content(path: Path) -> str:
-    with path.open("rb") as file:
-        content = file.read(_MOST_INPUT + 1)
-    cut = "\n[... cut here]" if len(content) > _MOST_INPUT else ""
-    return content[:_MOST_INPUT].decode("utf-8", "replace") + cut
+class _AgentProgram:
+    """A `Program`: what a provider wants to be run."""
+
+    def __init__(
+        self, order: TaskOrder, call: ProcessCall, request: AgentRequest, host: TaskHost, stdin: Path
+    ) -> None:
+        self.argv = list(call.argv)
+        self.env = {**request.env, **call.env}
+        self.cwd = request.workspace
+        self.stdin: Path | None = stdin
+        self.limits: Limits | None = None
+        self.keeps_children = False
+        self.log = host.directory.fresh_step_file(order.path, order.attempt, "out")
+        self.error_log = host.directory.fresh_step_file(order.path, order.attempt, "err")
+        self.out = Output(self.log, keep=_MOST_KEPT, redactor=host.redactor)
+        self.err = Output(self.error_log, keep=STDERR_TAIL, redactor=host.redactor)
 
 
-def _listing(folder: Path, *, contents: bool) -> str:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    if not contents:
-        return "\n".join(str(path.relative_to(folder)) for path in files)
-    return "\n\n".join(f"### {path.relative_to(folder)}\n{_content(path)}" for path in files)
+def _problem(outcome: AgentOutcome, request: AgentRequest) -> str | None:
+    """Why a result has to be asked for again; None if it fits, or if something else went wrong."""
+    if request.schema is None:
+        return None
+    if outcome.error is not None:
+        return outcome.error.message if outcome.error.code == "AGENT_SCHEMA" else None
+    return schema_problem(outcome.structured, request.schema)
+
+
+def _again(request: AgentRequest, outcome: AgentOutcome, provider: Provider, repair: str) -> AgentRequest:
+    goes_on = provider.sessions != "none" and outcome.session_id is not None
+    return AgentRequest(
+        repair if goes_on else f"{request.prompt}\n\n{repair}",
+        request.workspace,
+        request.folder,
+        str(uuid4()),
+        request.settings,
+        schema=request.schema,
+        resume=outcome.session_id if goes_on else None,
+        resumed_usage=outcome.session_usage if goes_on else None,
+        env=request.env,
+    )
+
+
+def _added(outcome: AgentOutcome, earlier: AgentOutcome) -> AgentOutcome:
+    """Both turns were paid for."""
+    one, other = outcome.usage, earlier.usage
+    cost = None if one.cost_usd is None or other.cost_usd is None else one.cost_usd + other.cost_usd
+    usage = Usage(
+        one.input_tokens + other.input_tokens,
+        one.output_tokens + other.output_tokens,
+        one.cached_tokens + other.cached_tokens,
+        cost,
+    )
+    return AgentOutcome(
+        outcome.text,
+        outcome.structured,
+        outcome.session_id,
+        usage,
+        outcome.session_usage,
+        outcome.denials,
+        outcome.error,
+        outcome.warnings,
+    )
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cachedTokens": usage.cached_tokens,
+        "tokens": usage.input_tokens + usage.output_tokens,
+    }
+    if usage.cost_usd is not None:
+        told["costUsd"] = usage.cost_usd
+    return told
+
+
+def _plain(usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cost_usd": usage.cost_usd,
+    }

@@ -8,7 +8,7 @@ import errno
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from podium.core.expressions import EvaluationError
 from podium.core.templates import render_arguments
@@ -79,24 +79,33 @@ class CommandTasks:
         except OSError as error:
             return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", str(error), retryable=False)
         try:
-            out, err = open_pipes(prepared.out, prepared.err)
-        except OSError as error:
-            return _not_started(prepared.argv[0], error)
-        try:
-            return await self._run(order, prepared, stopping, (out, err))
+            ended = await self.run(order, prepared, stopping)
+            if isinstance(ended, TaskResult):
+                return ended
+            return await self._result(order, prepared, ended, stopping, ended.facts)
         finally:
-            if prepared.keeps_children and (out.is_open or err.is_open):
+            if prepared.file is not None:
+                prepared.file.new.discard()
+
+    async def run(self, order: TaskOrder, program: "Program", stopping: Stopping) -> "Ended | TaskResult":
+        """Run a program to its end, and end all that it started; a result if it could not be started."""
+        try:
+            out, err = open_pipes(program.out, program.err)
+        except OSError as error:
+            return _not_started(program.argv[0], error)
+        try:
+            return await self._run(order, program, stopping, (out, err))
+        finally:
+            if program.keeps_children and (out.is_open or err.is_open):
                 # Closed, they would kill whoever writes to them.
                 self._kept = [pipe for pipe in (*self._kept, out, err) if pipe.is_open]
             for pipe in (out, err):
                 if pipe not in self._kept:
                     pipe.close()
-            if prepared.file is not None:
-                prepared.file.new.discard()
 
     async def _run(
-        self, order: TaskOrder, prepared: "Prepared", stopping: Stopping, pipes: tuple[Pipe, Pipe]
-    ) -> TaskResult:
+        self, order: TaskOrder, prepared: "Program", stopping: Stopping, pipes: tuple[Pipe, Pipe]
+    ) -> "Ended | TaskResult":
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -115,12 +124,12 @@ class CommandTasks:
         except asyncio.CancelledError:
             families.kill(family.members)
             raise
-        facts: dict[str, Any] = {"durationMs": round((loop.time() - began) * 1000)}
+        ended.facts["durationMs"] = round((loop.time() - began) * 1000)
         if left:
-            facts["warnings"] = [f"{left} processes of the step cannot be ended"]
-        return await self._result(order, prepared, ended, stopping, facts)
+            ended.facts["warnings"] = [f"{left} processes of the step cannot be ended"]
+        return ended
 
-    async def _stop_what_is_left(self, family: Family, prepared: "Prepared") -> int:
+    async def _stop_what_is_left(self, family: Family, prepared: "Program") -> int:
         """When a step's main process has ended, so have its descendants, unless the plan keeps them."""
         if not families.orphans():
             return 0
@@ -132,7 +141,7 @@ class CommandTasks:
         self,
         order: TaskOrder,
         prepared: "Prepared",
-        ended: "_Ended",
+        ended: "Ended",
         stopping: Stopping,
         facts: dict[str, Any],
     ) -> TaskResult:
@@ -177,6 +186,19 @@ class CommandTasks:
         self._strays.reap()
 
 
+class Program(Protocol):
+    """What is needed to start a program."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: Path
+    stdin: Path | None
+    limits: Limits | None
+    keeps_children: bool
+    out: Output
+    err: Output
+
+
 class Prepared:
     """Everything about a command that can be wrong before it runs."""
 
@@ -184,6 +206,7 @@ class Prepared:
         lookup, work, directory = order.lookup, body.work, host.directory
         self.work = work
         self.keeps_children = work.keep_children
+        self.limits = work.limits
         self.argv = render_arguments(body.argv, lookup)
         if not self.argv or not self.argv[0]:
             raise EvaluationError("the command is empty once its values are put in")
@@ -200,19 +223,21 @@ class Prepared:
         self.err = Output(error_log, keep=STDERR_TAIL, redactor=host.redactor)
 
 
-class _Ended:
+class Ended:
     """How the main process ended: by itself, by its time limit, or because somebody asked for it."""
 
     def __init__(self, child: Child, code: int, *, timed_out: bool, was_stopped: bool) -> None:
         self.code = code
         self.timed_out = timed_out
         self.was_stopped = was_stopped
+        # For the event.
+        self.facts: dict[str, Any] = {}
         self.told = f"exit code {code}"
         if child.killed_by is not None:
             self.told = f"killed by {child.killed_by.name} (exit code {code})"
 
 
-async def _until_end(child: Child, family: Family, order: TaskOrder, stopping: Stopping) -> _Ended:
+async def _until_end(child: Child, family: Family, order: TaskOrder, stopping: Stopping) -> Ended:
     asked = asyncio.ensure_future(stopping.asked.wait())
     try:
         done, _ = await asyncio.wait(
@@ -224,14 +249,14 @@ async def _until_end(child: Child, family: Family, order: TaskOrder, stopping: S
     if not by_itself:
         await families.stop(family.members, main=child, forced=stopping.forced)
     code = await child.ended
-    return _Ended(child, code, timed_out=not done, was_stopped=bool(done) and not by_itself)
+    return Ended(child, code, timed_out=not done, was_stopped=bool(done) and not by_itself)
 
 
-def _start(prepared: Prepared, out: Pipe, err: Pipe) -> Child:
+def _start(prepared: Program, out: Pipe, err: Pipe) -> Child:
     argv = prepared.argv
     program = find_program(argv[0], prepared.env.get("PATH"), prepared.cwd)
-    if needs_launcher(prepared.work.limits):
-        argv = [*launched(prepared.work.limits), program, *argv]
+    if needs_launcher(prepared.limits):
+        argv = [*launched(prepared.limits), program, *argv]
         program = argv[0]
     source = os.open(prepared.stdin or os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -2,23 +2,29 @@
 
 import asyncio
 import traceback
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 from podium.core.plans import walk
 from podium.model.commands import Question, RunTask
 from podium.model.ids import RunId
 from podium.model.plan import Agent, Call, Command, Http, Plan, Python, Workflow
+from podium.ports.provider import Providers
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
 from podium.runtime.tasks.agents import AgentTasks
 from podium.runtime.tasks.commands import CommandTasks
 from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.host import TaskHost
-from podium.runtime.tasks.http import HttpTasks
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
 from podium.runtime.tasks.python import PythonTasks
+
+
+class Reuse(Protocol):
+    async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
+        """Facts to be kept with the attempt's end; and its end, if an earlier run's can stand for it."""
+        ...
 
 
 class RunTasks:
@@ -31,19 +37,21 @@ class RunTasks:
         host: TaskHost,
         run: dict[str, Any],
         inline: dict[str, Callable[..., Any]] | None = None,
+        reuse: Reuse | None = None,
+        providers: Providers | None = None,
     ) -> None:
         self._run_id = run_id
         self._plan = plan
         self._host = host
         self._run = run
+        self._reuse = reuse
         self._commands = CommandTasks(host)
-        self._http = HttpTasks(host)
-        self._python = PythonTasks(host, inline or {})
+        python = PythonTasks(host, inline or {})
+        self._closing: list[Callable[[], Awaitable[None]]] = [python.close]
         self._performers: dict[type, Performer] = {
             Command: self._commands,
-            Http: self._http,
-            Python: self._python,
-            Agent: AgentTasks(host),
+            Python: python,
+            Agent: AgentTasks(host, self._commands, providers),
         }
         self._stopping: dict[tuple[str, int], Stopping] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -72,8 +80,18 @@ class RunTasks:
             result.payload = masked(result.payload, self._host.redactor)
         done(fitted(result))
 
+    def _performer(self, body: type) -> Performer | None:
+        if body is Http and Http not in self._performers:
+            # Loaded with the first request: most runs make none, and it takes a while.
+            from podium.runtime.tasks.http import HttpTasks
+
+            http = HttpTasks(self._host)
+            self._performers[Http] = http
+            self._closing.append(http.close)
+        return self._performers.get(body)
+
     async def _result(self, task: RunTask, engine_attempt: int, stopping: Stopping) -> TaskResult:
-        performer = self._performers.get(type(task.step.body))
+        performer = self._performer(type(task.step.body))
         if performer is None:
             kind = task.step.body.__struct_config__.tag
             return failed(
@@ -97,7 +115,10 @@ class RunTasks:
             self._run,
         )
         try:
-            return await performer.perform(order, stopping)
+            facts, earlier = await self._reuse.look(order) if self._reuse is not None else ({}, None)
+            result = earlier if earlier is not None else await performer.perform(order, stopping)
+            result.payload = {**result.payload, **facts}
+            return result
         except Exception as defect:
             # A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step.
             told = traceback.format_exc()
@@ -137,8 +158,8 @@ class RunTasks:
         """The run has ended, or is given up here: nothing of it stays behind, kept children neither."""
         self.stop_all("INTERRUPTED", force=True)
         await self.finish()
-        await self._python.close()
-        await self._http.close()
+        for close in self._closing:
+            await close()
         if families.orphans():
             await families.stop(families.Family(self._run_id, None).members)
         await self._commands.close()

@@ -1,0 +1,180 @@
+"""Which changes of a workflow a run under way can take (D31), and putting a new workflow in place of its old one.
+
+What has happened stays in the log, and is folded again with the new plan. So what was decided must be decided in the
+same way again: steps, their kinds, where outcomes lead, conditions, loops and joins are the structure. What a task
+does, how long and how often it is tried, may be written differently.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from podium.core.machine import Machine
+from podium.core.plans import walk
+from podium.errors import PodiumError
+from podium.model.events import EventRecord, EventType
+from podium.model.ids import RunId
+from podium.model.leases import Lease
+from podium.model.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
+from podium.model.times import timestamp
+from podium.model.transitions import RunStatus
+from podium.ports.artifacts import ArtifactStore
+from podium.ports.store import Store
+from podium.runtime.kept_plan import load_plan, replace_plan
+from podium.runtime.lock import RunLock
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import whole
+
+# Of a step: what it is called for people, and how it is tried.
+_FREE: Final = ("name", "description", "labels", "retry", "timeout", "idempotent", "on_doubt")
+_COMPOSITES: Final = (Call, Group, Parallel, ForEach, While)
+# Of a workflow: what its decisions rest on.
+_DECIDING: Final = ("entry", "inputs", "outputs", "context", "max_transitions")
+
+
+class WorkflowChanged(PodiumError):
+    """A run cannot go on with a workflow that differs in its structure."""
+
+    code = "WORKFLOW_CHANGED"
+
+
+def structural_changes(old: Plan, new: Plan) -> list[str]:
+    """What a run under way would trip over: one line for each step, in the order of the new plan."""
+    before, after = _shapes(old), _shapes(new)
+    changes = [f"{path}: it is new" for path in after if path not in before]
+    changes += [f"{path}: it is gone" for path in before if path not in after]
+    for path, shape in after.items():
+        if path in before and before[path] != shape:
+            differing = [part for part in shape if before[path].get(part) != shape[part]]
+            differing += [part for part in before[path] if part not in shape]
+            changes.append(f"{path}: {', '.join(differing)}")
+    if not changes and list(before) != list(after):
+        changes.append("the order of the steps")
+    return changes
+
+
+def _shapes(plan: Plan) -> dict[str, dict[str, Any]]:
+    shapes = {path: _shape(step) for path, step in walk(plan.workflow)}
+    return {"the workflow": {"name": plan.metadata.plan_id, **_workflow(plan.workflow)}, **shapes}
+
+
+def _workflow(workflow: Workflow) -> dict[str, Any]:
+    return {
+        "discipline": workflow.block.discipline,
+        **{name: getattr(workflow, name) for name in _DECIDING},
+    }
+
+
+def _shape(step: Step) -> dict[str, Any]:
+    body = step.body
+    shape = {
+        name: getattr(step, name)
+        for name in step.__struct_fields__
+        if name not in (*_FREE, "step_id", "body")
+    }
+    shape["kind"] = body.__struct_config__.tag
+    if isinstance(body, Call):
+        return {**shape, "inputs": body.inputs, **_workflow(body.workflow)}
+    if isinstance(body, _COMPOSITES):
+        shape["discipline"] = body.block.discipline
+    elif getattr(body, "work", None) is not None or isinstance(body, Approval):
+        return shape
+    return {
+        **shape,
+        **{
+            name: getattr(body, name)
+            for name in body.__struct_fields__
+            if name not in ("block", "max_workers")
+        },
+    }
+
+
+async def replace_workflow(
+    store: Store,
+    runs: Path,
+    run_id: RunId,
+    plan: Plan,
+    source: bytes,
+    now: datetime,
+    *,
+    force: bool = False,
+    payloads: Callable[[Path], ArtifactStore] | None = None,
+) -> None:
+    """From here on the run goes by `plan`. Raises `WorkflowChanged`; `force` allows another structure.
+
+    Also with force, what has happened must have come out the same under the new plan: nobody can say where a run
+    stands whose log tells of steps that its plan does not know.
+    """
+    directory = RunDirectory(runs, run_id)
+    lock = RunLock(directory.lock, run_id)
+    await lock.take(_nobody)
+    try:
+        run = await store.get_run(run_id)
+        if run.status is RunStatus.COMPLETED:
+            return  # it never goes on; who asks for that is told so
+        old = load_plan(directory, run)
+        changes = structural_changes(old, plan)
+        if changes and not force:
+            raise WorkflowChanged(
+                f"the workflow of run {run_id!r} has another structure: {'; '.join(changes)}. "
+                f"Use --force to go on with it all the same, or --changed to begin a new run with it"
+            )
+        kept = (lambda: payloads(directory.payloads)) if payloads is not None else None
+        stands = await _standing(store, run_id, old, kept)
+        if not stands.is_kept_by(await _standing(store, run_id, plan, kept)):
+            raise WorkflowChanged(
+                f"with this workflow run {run_id!r} would not stand where it stands: what has happened in it does "
+                f"not fit ({'; '.join(changes) or 'retries or limits of what has run'}). "
+                f"Use `podium resume {run_id} --changed --workflow FILE` to begin a new run with it"
+            )
+        replace_plan(directory, plan, source, at=timestamp(now), forced=bool(changes))
+    finally:
+        lock.give()
+
+
+async def _nobody() -> Lease | None:
+    return None
+
+
+class _Standing(NamedTuple):
+    inconsistent: bool
+    ended: bool
+    waits: list[tuple[str, str]]
+    attempts: list[int]
+
+    def is_kept_by(self, other: "_Standing") -> bool:
+        """The same; but a later attempt than the next will do: other retries count otherwise."""
+        return self[:3] == other[:3] and all(
+            a <= b for a, b in zip(self.attempts, other.attempts, strict=True)
+        )
+
+
+async def _standing(
+    store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], ArtifactStore] | None
+) -> "_Standing":
+    """Where a run stands if its log is folded with a plan."""
+    machine = Machine(plan)
+    after = 0
+    last: EventRecord | None = None
+    while records := await store.read(run_id, after=after, limit=5000):
+        after = records[-1].run_seq
+        for record in records:
+            machine.advance(await whole(record, payloads))
+            last = record
+    ended = machine.terminal
+    if ended and last is not None:
+        # What counts is what it takes up again; nothing of this is recorded.
+        again = msgspec.structs.replace(
+            last, event_type=EventType.RUN_REOPENED, run_seq=last.run_seq + 1, step_id=None, payload=b"{}"
+        )
+        machine.advance(again)
+    waits = sorted((one.kind, one.subject, one.attempt) for one in machine.obligations())
+    return _Standing(
+        machine.inconsistent,
+        ended,
+        [(kind, subject) for kind, subject, _ in waits],
+        [attempt for _, _, attempt in waits],
+    )

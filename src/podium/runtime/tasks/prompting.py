@@ -1,0 +1,53 @@
+"""The prompt of an agent step: what was written, then the inputs in their order, each under its name.
+
+What a file holds is never read as a template, and each has a limit that can be seen where it cuts.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from podium.core.templates import render
+from podium.model.plan import Agent
+from podium.runtime.rundir import first_inside, inside
+from podium.runtime.tasks.capturing import NotAsExpected
+from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.order import TaskOrder
+
+_MOST_INPUT: Final = 256 * 1024
+
+
+def prompt_of(order: TaskOrder, body: Agent, host: TaskHost) -> str:
+    lookup = order.lookup
+    if body.prompt.text is not None:
+        parts = [render(body.prompt.text, lookup)]
+    else:
+        assert body.prompt.file is not None
+        name = render(body.prompt.file, lookup)
+        parts = [inside(host.workspace, name, what="prompt_file").read_text()]
+    for text in body.work.input_files:
+        name = render(text, lookup)
+        parts.append(f"## {name}\n{_input(name, body.work.inject, host)}")
+    return "\n\n".join(parts)
+
+
+def _input(name: str, inject: str, host: TaskHost) -> str:
+    path = first_inside((host.directory.artifacts, host.workspace), name, what="input_file")
+    if path is None:
+        raise NotAsExpected(
+            f"there is no input file {name!r}, neither among the artifacts nor in the workspace"
+        )
+    return _listing(path, contents=inject == "content") if path.is_dir() else _content(path)
+
+
+def _content(path: Path) -> str:
+    with path.open("rb") as file:
+        content = file.read(_MOST_INPUT + 1)
+    cut = "\n[... cut here]" if len(content) > _MOST_INPUT else ""
+    return content[:_MOST_INPUT].decode("utf-8", "replace") + cut
+
+
+def _listing(folder: Path, *, contents: bool) -> str:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    if not contents:
+        return "\n".join(str(path.relative_to(folder)) for path in files)
+    return "\n\n".join(f"### {path.relative_to(folder)}\n{_content(path)}" for path in files)
