@@ -1,0 +1,34 @@
+"""Whoever runs a workflow waits for nothing that is not needed for it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: a, command: ["false"]}]\n'
+
+
+def loaded_by(folder: Path, *arguments: str) -> set[str]:
+    """The modules that are there when the command has ended."""
+    program = (
+        "import sys\n"
+        "from podium.cli import main\n"
+        f"sys.argv = {['podium', *arguments]!r}\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return set(ended.stderr.splitlines()[-1].split())
+
+
+def test_neither_run_nor_resume_imports_what_only_others_need(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(WORKFLOW)
+    for arguments in (("run", "w.yaml", "--run-id", "r"), ("resume", "r")):
+        loaded = loaded_by(tmp_path, *arguments)
+        assert "podium.engines.local" in loaded
+        assert loaded.isdisjoint({"pydantic", "pydantic_core", "rich", "psycopg", "httpx2", "obstore"})
+        assert not any(name.startswith("podium.providers") for name in loaded)
