@@ -47,7 +47,19 @@ def test_the_release_waits_for_a_person(tmp_path: Path) -> None:
         if "podium approve" in line:
             break
     store = str(tmp_path / "podium.db")
-    approve = [sys.executable, "-m", "podium", "approve", "r", "--store", store, "--by", "me", "--field", "channel=stable"]
+    approve = [
+        sys.executable,
+        "-m",
+        "podium",
+        "approve",
+        "r",
+        "--store",
+        store,
+        "--by",
+        "me",
+        "--field",
+        "channel=stable",
+    ]
     subprocess.run(approve, cwd=ROOT, check=True, capture_output=True)
     printed, _ = running.communicate(timeout=60)
     assert running.returncode == 0, printed

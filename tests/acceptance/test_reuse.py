@@ -1,8 +1,10 @@
 """What is not done again, and why: fingerprints, `cache: true`, `resume --changed`, other workflows, leaving a run."""
 
+import contextlib
 import json
 import os
 import pty
+import select
 import subprocess
 import time
 from pathlib import Path
@@ -92,6 +94,25 @@ def test_nothing_is_left_out_inside_a_run_because_it_was_done_there_before(place
     )
     place.run("run", "w.yaml", "--run-id", place.run_id)
     assert story(place) == ["A", "A", "A"]
+
+
+@pytest.mark.rule("D30")
+def test_nor_after_a_resume(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - name: Loop
+            for_each:
+              items: [1, 2]
+              steps:
+                - {name: Check, command: [sh, -c, "test $0 = 1 || test -f ok", "${item}"]}
+                - {name: A, cache: true, command: [sh, -c, "echo A >> story"]}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id)
+    assert not [event for event in place.events() if "reusedFrom" in event["payload"]]
 
 
 # --- cache ----------------------------------------------------------------------------------------
@@ -369,14 +390,13 @@ def test_a_run_is_not_left_while_something_else_goes_on(place: Place) -> None:
     assert story(place) == ["F", "F"], "its next try was waited for"
 
 
-@pytest.mark.rule("D29")
-@pytest.mark.parametrize(("answer", "code", "done"), [("y", 0, ["A", "B"]), ("n", 1, ["A"])])
-def test_at_a_terminal_approvals_are_asked_for(place: Place, answer: str, code: int, done: list[str]) -> None:
-    place.write(ASKS)
-    ours, theirs = pty.openpty()
-    try:
-        process = subprocess.Popen(
-            [*PODIUM, "run", "w.yaml", "--run-id", place.run_id],
+class Terminal:
+    """A process that believes to be at a terminal."""
+
+    def __init__(self, place: Place, *arguments: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [*PODIUM, *arguments],
             cwd=place.folder,
             env={**place.environment, "TERM": "xterm"},
             stdin=theirs,
@@ -384,19 +404,67 @@ def test_at_a_terminal_approvals_are_asked_for(place: Place, answer: str, code: 
             stderr=theirs,
         )
         os.close(theirs)
+
+    def shows(self, text: str) -> None:
         shown = ""
-        while "approve? [y/n]" not in shown:
-            shown += os.read(ours, 4096).decode()
-        os.write(ours, b"perhaps\n")
-        while "please answer y or n" not in shown:
-            shown += os.read(ours, 4096).decode()
-        os.write(ours, f"{answer}\n".encode())
-        try:
-            while os.read(ours, 4096):
+        deadline = time.monotonic() + 20
+        while text not in shown:
+            ready, _, _ = select.select([self._ours], [], [], 0.1)
+            shown += os.read(self._ours, 4096).decode(errors="replace") if ready else ""
+            assert time.monotonic() < deadline, shown
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, f"{text}\n".encode())
+
+    def ends(self) -> int:
+        with contextlib.suppress(OSError):  # the other side is closed
+            while os.read(self._ours, 4096):
                 pass
-        except OSError:
-            pass  # the other side is closed
-        assert process.wait(timeout=20) == code
-    finally:
-        os.close(ours)
+        os.close(self._ours)
+        return self.process.wait(timeout=20)
+
+
+@pytest.mark.rule("D29")
+@pytest.mark.parametrize(("answer", "code", "done"), [("y", 0, ["A", "B"]), ("n", 1, ["A"])])
+def test_at_a_terminal_approvals_are_asked_for(place: Place, answer: str, code: int, done: list[str]) -> None:
+    place.write(ASKS)
+    terminal = Terminal(place, "run", "w.yaml", "--run-id", place.run_id)
+    terminal.shows("Ask: approve? [y/n]")
+    terminal.type("perhaps")
+    terminal.shows("please answer y or n")
+    terminal.type(answer)
+    assert terminal.ends() == code
     assert story(place) == done
+
+
+@pytest.mark.rule("D29")
+def test_at_a_terminal_approvals_of_a_resumed_run_are_asked_for_too_each_in_its_turn(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - name: Loop
+            for_each: {items: [1, 2], steps: [{name: Ask, approval: {message: Ship it?}}]}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--no-wait", code=5)
+    terminal = Terminal(place, "resume", place.run_id)
+    for item in range(2):
+        terminal.shows(f"Loop[{item}]/Ask: approve? [y/n]")
+        terminal.type("y")
+    assert terminal.ends() == 0
+
+
+@pytest.mark.rule("D29")
+def test_at_a_terminal_an_approval_that_asks_for_more_than_yes_says_so(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: Ask, approval: {message: Which one?, form: {colour: {required: true}}}}
+        """
+    )
+    terminal = Terminal(place, "run", "w.yaml", "--run-id", place.run_id)
+    terminal.shows(f"podium approve {place.run_id} 'Ask' --field colour=VALUE")
+    terminal.type("y")
+    terminal.shows("a yes is not enough here")
+    place.run("approve", place.run_id, "--field", "colour=red", "--store", str(place.runs / "podium.db"))
+    assert terminal.ends() == 0

@@ -10,12 +10,15 @@ from typing import Final
 import click
 import msgspec
 
+from podium.core.plans import walk
 from podium.errors import PodiumError
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType, RunIdentity
 from podium.model.ids import RunId
+from podium.model.plan import Approval, Plan
 from podium.operations.signals import send_signal
 from podium.ports.store import Store
+from podium.runtime.tasks.performing import plan_path
 from podium.wiring import system_clock
 
 _ANSWERS: Final = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}
@@ -28,12 +31,20 @@ _ENDS_OF_RUNS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED,
 class Questions:
     """Looks on, and asks whenever one approval is the only thing that is waited for."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, plan: Plan) -> None:
         self._store = store
+        # What a form needs, for those that need more than a yes.
+        self._needed = {
+            path: [name for name, one in step.body.form.items() if one.required]
+            for path, step in walk(plan.workflow)
+            if isinstance(step.body, Approval)
+        }
         self._run: RunIdentity | None = None
         self._asked: set[str] = set()
         self._running: set[str] = set()
-        self._listening = False
+        # The step that was asked about last, while it waits.
+        self._about: str | None = None
+        self._is_over = False
         self._sending: set[asyncio.Task[None]] = set()
 
     async def catch_up(self, run_id: RunId) -> None:
@@ -43,12 +54,12 @@ class Questions:
             after = records[-1].run_seq
             for record in records:
                 self._take(record)
-        self._listen(self._may_ask())
+        self._ask(self._only_one())
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
             self._take(record)
-        self._listen(self._may_ask())
+        self._ask(self._only_one())
 
     def _take(self, record: EventRecord) -> None:
         self._run = record.run
@@ -68,37 +79,49 @@ class Questions:
             self._running.discard(step)
             self._asked.discard(step)
 
-    def _may_ask(self) -> bool:
-        """Only one waits, and nothing runs but what it stands in."""
+    def _only_one(self) -> str | None:
+        """The step that waits for a person, if only one does and nothing runs but what it stands in."""
         if len(self._asked) != 1:
-            return False
+            return None
         (step,) = self._asked
-        return all(step.startswith((f"{running}/", f"{running}[")) for running in self._running)
+        inside = all(step.startswith((f"{running}/", f"{running}[")) for running in self._running)
+        return step if inside else None
 
-    def _listen(self, wanted: bool) -> None:
-        if wanted == self._listening:
+    def _ask(self, step: str | None) -> None:
+        if step == self._about or self._is_over:
             return
-        self._listening = wanted
-        loop = asyncio.get_running_loop()
-        if not wanted:
+        loop, before, self._about = asyncio.get_running_loop(), self._about, step
+        if step is None:
             loop.remove_reader(sys.stdin.fileno())
             return
-        loop.add_reader(sys.stdin.fileno(), self._answered)
-        click.echo(f"{visible(*self._asked)}: approve? [y/n]")
+        if before is None:
+            loop.add_reader(sys.stdin.fileno(), self._answered)
+        needed = self._needed.get(plan_path(step))
+        if needed and self._run is not None:
+            fields = " ".join(f"--field {name}=VALUE" for name in needed)
+            click.echo(
+                f"{visible(step)}: podium approve {self._run.run_id} {visible(repr(step))} {visible(fields)}"
+            )
+        else:
+            click.echo(f"{visible(step)}: approve? [y/n]")
 
     def _answered(self) -> None:
         """A line is there. It may be the end of the input: then nobody answers here any more."""
         line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
         answer = _ANSWERS.get(line.strip().lower())
         if not line:
-            self._listen(False)
-        elif answer is not None and self._run is not None and self._asked:
-            step = next(iter(self._asked))
-            signal = asyncio.ensure_future(self._send(self._run, answer, step))
-            self._sending.add(signal)
-            signal.add_done_callback(self._sending.discard)
-        else:
+            self._ask(None)
+            self._is_over = True
+        elif self._about is None or self._run is None:
+            return
+        elif answer is None:
             click.echo("please answer y or n")
+        elif answer == "APPROVE" and self._needed.get(plan_path(self._about)):
+            click.echo("a yes is not enough here: the form has to be filled in")
+        else:
+            sending = asyncio.ensure_future(self._send(self._run, answer, self._about))
+            self._sending.add(sending)
+            sending.add_done_callback(self._sending.discard)
 
     async def _send(self, run: RunIdentity, answer: str, step: str) -> None:
         with contextlib.suppress(PodiumError):

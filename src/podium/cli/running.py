@@ -20,7 +20,7 @@ from podium.cli.reading import read_file
 from podium.cli.storing import store_option
 from podium.errors import PodiumError
 from podium.language.diagnostics import visible
-from podium.model.events import EventRecord, EventType
+from podium.model.events import EventRecord
 from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.transitions import RunStatus
@@ -128,7 +128,13 @@ def run(
     async def work(engine: Engine, opened: Store) -> RunEnded:
         created = await engine.create(request)
         _begin(view, created)
-        return await _drive(engine, created, await _observers(view, opened, created), reopen=False, no_wait=no_wait)
+        return await _drive(
+            engine,
+            created,
+            await _observers(view, opened, created, ask=not no_wait),
+            reopen=False,
+            no_wait=no_wait,
+        )
 
     return _finish(folder, store, work, view)
 
@@ -195,7 +201,13 @@ def resume(
             )
             carry_files_over(folder, RunId(run_id), created)
             _begin(view, created)
-            return await _drive(engine, created, await _observers(view, opened, created), reopen=False, no_wait=no_wait)
+            return await _drive(
+                engine,
+                created,
+                await _observers(view, opened, created, ask=not no_wait),
+                reopen=False,
+                no_wait=no_wait,
+            )
         if other is not None:
             await replace_workflow(
                 opened,
@@ -211,7 +223,13 @@ def resume(
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
         try:
             _begin(view, RunId(run_id))
-            return await _drive(engine, RunId(run_id), await _observers(view, opened, RunId(run_id)), reopen=True, no_wait=no_wait)
+            return await _drive(
+                engine,
+                RunId(run_id),
+                await _observers(view, opened, RunId(run_id), ask=not no_wait),
+                reopen=True,
+                no_wait=no_wait,
+            )
         except RunLocked:
             if not paused:
                 raise
@@ -327,17 +345,24 @@ def _tell_left(ended: RunEnded, waits_for: Sequence[Reason], *, err: bool) -> No
     click.echo(f"then go on: podium resume {ended.run_id}", err=err)
 
 
-async def _observers(view: ProgressView, store: Store, run_id: RunId) -> list[Observer]:
+async def _observers(view: ProgressView, store: Store, run_id: RunId, *, ask: bool = True) -> list[Observer]:
     """The view; what it does not tell of: what was taken over, and why; and at a terminal, questions."""
     if isinstance(view, JsonLines):
         return [view.observe]
     observers: list[Observer] = [view.observe]
     if not _is_quiet(view):
         observers.append(_tell_reuse)
-    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+    if (
+        ask
+        and isinstance(view, Quiet)
+        and sys.stdin is not None
+        and sys.stdin.isatty()
+        and sys.stdout.isatty()
+    ):
         from podium.cli.asking import Questions
 
-        questions = Questions(store)
+        plan = load_plan(RunDirectory(view.runs, run_id), await store.get_run(run_id))
+        questions = Questions(store, plan)
         await questions.catch_up(run_id)
         observers.append(questions.observe)
     return observers
