@@ -472,3 +472,23 @@ def test_a_graph_may_be_the_whole_workflow() -> None:
 def test_the_time_of_a_run_is_that_of_its_events() -> None:
     host = Host(plan(task("a"))).start()
     assert host.machine.now == START
+
+
+def test_a_task_is_given_what_the_environment_of_its_workflow_names() -> None:
+    host = Host(
+        """
+        inputs: {word: {type: string, default: hello}}
+        env: {WORD: "${inputs.word}"}
+        steps: [{name: a, command: [echo]}]
+        """
+    ).start()
+    assert host.tasks["a", 1].values == {("inputs", "word"): "hello"}
+
+
+def test_an_approval_with_an_unfilled_form_is_ignored_and_the_question_stays() -> None:
+    host = Host("steps: [{name: Ask, approval: {message: Ship?, form: {channel: {required: true}}}}]").start()
+    host.signal("APPROVE", stepId="Ask")
+    assert (host.ended, host.log[-1].event_type) == ("", "SignalIgnored")
+    assert host.payload(-1)["reason"] == "the form needs 'channel'"
+    host.signal("APPROVE", stepId="Ask", form={"channel": "beta"})
+    assert host.ended == "Completed"

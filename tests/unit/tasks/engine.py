@@ -17,6 +17,7 @@ from podium.model.events import EventRecord
 from podium.model.ids import RunId
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import Driving, RunEnded, RunRequest
+from podium.providers.directory import ProviderDirectory
 from podium.stores.sqlite import SqliteStore
 from podium.stores.sqlite.clock import BootClock
 
@@ -89,6 +90,7 @@ async def drive(
             secrets=secrets or {},
             inline=inline,
             artifacts=LocalArtifacts,
+            providers=ProviderDirectory,
         )
         run_id = await engine.create(RunRequest(reading.plan, source=source, workspace=workspace))
         helpers: list[asyncio.Task[None]] = []

@@ -96,9 +96,10 @@ def launch(m: "Machine", visit: Visit) -> None:
     if isinstance(node.body, Agent) and not m.spending.reserve(visit, node.body):
         holds.wait_for_budget(m, visit)
         return
-    if node.references:
+    references = node.references + workflow_of(scope).program.shared
+    if references:
         lookup = m.view(scope).lookup
-        found = ((reference.path, lookup(reference.path)) for reference in node.references)
+        found = ((reference.path, lookup(reference.path)) for reference in references)
         visit.values = {path: value for path, value in found if value is not MISSING}
     visit.phase = Phase.RUN
     visit.started = visit.handed = False

@@ -156,10 +156,12 @@ class BlockProgram:
 class WorkflowProgram:
     """A workflow: the run itself, or what a `call` holds."""
 
-    __slots__ = ("block", "cleanup", "error", "workflow")
+    __slots__ = ("block", "cleanup", "error", "shared", "workflow")
 
     def __init__(self, workflow: Workflow, kept: "Kept") -> None:
         self.workflow = workflow
+        # What the workflow's own texts name that every task of it is carried out with.
+        self.shared = tuple(dict.fromkeys(references_in((workflow.env, workflow.providers))))
         self.block = BlockProgram(workflow.block, kept)
         error = workflow.error
         self.error = BlockProgram(Block("cleanup", (error,)), kept) if error is not None else None

@@ -10,7 +10,7 @@ from podium.core.machine import attempts, calls, graphs, holds, routing
 from podium.core.machine.tree import Outcome, Phase, Visit
 from podium.core.machine.values import workflow_of
 from podium.model.events import EventType
-from podium.model.plan import Budget
+from podium.model.plan import Approval, Budget
 
 if TYPE_CHECKING:
     from podium.core.machine.machine import Machine
@@ -121,8 +121,12 @@ def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
     if visit is None:
         return "nobody is asked there"
+    form = body.get("form") or {}
+    missing = _missing(visit, form)
+    if missing:
+        return f"the form needs {missing!r}"
     m.forget(visit.wait)
-    fields = {"form": body.get("form") or {}, "by": body.get("by")}
+    fields = {"form": form, "by": body.get("by")}
     outcome = Outcome("success", 0, fields=fields)
     if visit.phase is Phase.DOUBT:
         # It did happen: that stands as the next attempt, since the log has the end of the doubtful one.
@@ -130,6 +134,14 @@ def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     attempts.record_end(m, visit, outcome, **{**fields, **facts})
     attempts.settle(m, visit, outcome)
     return ""
+
+
+def _missing(visit: Visit, given: Any) -> str | None:
+    """The first field of an approval's form that has to be filled in and is not."""
+    asked = visit.node.body if visit.node is not None else None
+    if not isinstance(asked, Approval) or not isinstance(given, dict):
+        return None
+    return next((name for name, field in asked.form.items() if field.required and name not in given), None)
 
 
 def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:

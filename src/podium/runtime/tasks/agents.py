@@ -265,7 +265,10 @@ class AgentTasks:
             file = placing.output_file(body.work, order.lookup, self._host.directory)
             if file is not None:
                 file.new.write(outcome.text.encode())
-                facts |= await file.keep(held_a_secret=text != outcome.text)
+                kept = await file.keep(held_a_secret=text != outcome.text)
+                if told := [*told, *kept.pop("warnings", ())]:
+                    facts["warnings"] = told
+                facts |= kept
             if body.work.capture == "lines":
                 facts["lines"] = lines_of(text)
             elif body.work.capture == "json" and "json" not in facts:
