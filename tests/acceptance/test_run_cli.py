@@ -409,3 +409,17 @@ def test_a_run_without_an_id_gets_one_of_its_own(place: Place) -> None:
     ids = [path.name for path in place.runs.iterdir() if path.is_dir()]
     assert len(ids) == 2
     assert all(UUID(run_id).version == 4 for run_id in ids)
+
+
+def test_with_stream_what_a_step_prints_is_shown_while_it_runs(place: Place) -> None:
+    place.write(
+        "steps: [{name: a, command: [sh, -c, 'echo first; while [ ! -e go ]; do sleep 0.02; done; echo second']}]"
+    )
+    running = place.begin("run", "w.yaml", "--stream")
+    lines = running.stdout
+    assert lines is not None
+    assert until(lambda: "a | first" in lines.readline())
+    (place.folder / "go").touch()
+    code, out, _ = ended(running)
+    assert code == 0
+    assert out.index("a | second") < out.index("ok a")

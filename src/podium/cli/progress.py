@@ -178,7 +178,10 @@ def line_of(record: EventRecord) -> str | None:
             return f">  {step}{again}"
         case EventType.STEP_COMPLETED:
             took = payload.get("durationMs")
-            return f"ok {step}{again}" + (f" {took / 1000:.1f} s" if took is not None else "")
+            warned = "".join(
+                f"\n         {step} | warning: {visible(str(text))}" for text in payload.get("warnings", ())
+            )
+            return f"ok {step}{again}" + (f" {took / 1000:.1f} s" if took is not None else "") + warned
         case EventType.STEP_FAILED:
             message = visible(str(error.get("message") or error.get("code") or ""))
             return f"x  {step}{again}: {message}"

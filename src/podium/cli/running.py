@@ -293,12 +293,16 @@ def _finish(
         nonlocal waits_for
         url = store_url(store) if store or os.environ.get("PODIUM_STORE") else str(folder / "podium.db")
         opened = await open_store(url, create=create)
+        following = asyncio.create_task(view.follow())
         try:
             ended = await work(local_engine(opened, system_clock(), folder), opened)
             if ended is not None and ended.event_type == LEFT:
                 waits_for = await _what_it_waits_for(opened, folder, ended.run_id)
             return ended
         finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError, BrokenPipeError):
+                await following
             await opened.close()
 
     try:
