@@ -366,10 +366,12 @@ def test_what_a_function_leaves_behind_is_ended(tmp_path: Path) -> None:
 
 
 def test_the_processes_end_with_the_run(tmp_path: Path) -> None:
+    # Other tests of this process may have left some.
+    before = set(zombies())
     with same_descriptors():
         ended = run(tmp_path, call("add", a=1))
     assert not is_there(ended.step("A")["json"]["pid"])
-    assert zombies() == []
+    assert set(zombies()) <= before
 
 
 @pytest.mark.rule("D69")
