@@ -725,9 +725,10 @@ def test_five_hundred_steps_leave_no_descriptor_no_task_and_no_zombie(tmp_path: 
         assert int(ended.step("Count")["output"]) < 20
         return len(asyncio.all_tasks()) - before
 
+    left_by_others = set(zombies())
     with same_descriptors():
         assert asyncio.run(count()) == 0
-    assert zombies() == []
+    assert set(zombies()) <= left_by_others
 
 
 def test_a_child_of_other_code_in_this_process_is_left_alone(tmp_path: Path) -> None:

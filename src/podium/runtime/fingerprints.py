@@ -6,6 +6,7 @@ secret counts by its name: its value must not be guessed from a hash.
 """
 
 import asyncio
+import os
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 
 from podium.core.canonical import canonical_sha256
 from podium.core.expressions import EvaluationError, Lookup
+from podium.core.machine.program import references_in
 from podium.core.templates import fill_in, is_spread, render, render_arguments
 from podium.errors import PodiumError
 from podium.model.expressions import Reference, Template
@@ -29,17 +31,27 @@ _NO_INPUTS: Final = frozenset({"cache", "budget"})
 _PLACES: Final = {("run", "dir"): "<run>", ("run", "artifacts"): "<artifacts>"}
 
 
-async def fingerprint_of(order: TaskOrder, host: TaskHost, plan_path: str) -> str | None:
-    """None if something is missing: such an attempt fails, and says itself why."""
+async def fingerprint_of(
+    order: TaskOrder, host: TaskHost, plan_path: str, constant: dict[str, Any]
+) -> str | None:
+    """None if something is missing: such an attempt fails, and says itself why.
+
+    `constant` keeps what is the same for every attempt of a step that names no values, by its path in the plan.
+    """
     body = order.step.body
     work = getattr(body, "work", PLAIN_WORK)
     lookup = _without_secrets(order, frozenset(work.secrets))
     try:
         files = _files_of(order, host)
+        filled = constant.get(plan_path)
+        if filled is None:
+            filled = resolved(body, lookup)
+            if not references_in(body):
+                constant[plan_path] = filled
         given = {
             "step": plan_path,
             "kind": body.__struct_config__.tag,
-            "body": resolved(body, lookup),
+            "body": filled,
             "agent": _agent(order) if isinstance(body, Agent) else None,
             "env": {name: render(text, lookup) for name, text in order.workflow.env.items()},
             "files": await asyncio.to_thread(_digests, files) if files else {},
@@ -112,6 +124,9 @@ def _files_of(order: TaskOrder, host: TaskHost) -> dict[str, Path]:
         name = render(prompt.file, lookup)
         found[name] = inside(host.workspace, name, what="prompt_file")
     for name in _programs(order):
+        # Most are no files of the workspace: that is seen at once.
+        if not os.access(f"{host.workspace}/{name}", os.F_OK):
+            continue
         program = first_inside((host.workspace,), name, what="program")
         if program is not None and program.is_file():
             found[name] = program

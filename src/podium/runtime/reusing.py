@@ -158,13 +158,15 @@ class Reuse:
         self._host = host
         self._runs = runs
         self._look_up = cached
+        # What of the fingerprints is the same for every attempt.
+        self._constant: dict[str, Any] = {}
         self._cached: asyncio.Task[dict[str, EventRecord]] | None = None
         self._before = before
         self._payloads = payloads
 
     async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
         """Facts to be kept with the attempt's end; and its end, if there is one already."""
-        mark = await fingerprint_of(order, self._host, plan_path(order.path))
+        mark = await fingerprint_of(order, self._host, plan_path(order.path), self._constant)
         facts: dict[str, Any] = {} if mark is None else {"fingerprint": mark}
         if self._before is not None:
             try:
