@@ -8,7 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -24,11 +24,8 @@ from podium.model.events import EventRecord
 from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.transitions import RunStatus
-from podium.operations.explaining import Reason, explain_run
 from podium.operations.inputs import check_inputs, parse_inputs
-from podium.operations.rerunning import carry_files_over, changed_request, rerun_request
 from podium.operations.signals import send_signal
-from podium.operations.structure import replace_workflow
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import LEFT, Driving, Engine, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
@@ -36,6 +33,9 @@ from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import RunLocked
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import local_engine, open_store, payload_store, runs_folder, store_url, system_clock
+
+if TYPE_CHECKING:
+    from podium.operations.explaining import Reason
 
 _NO_WAIT = click.option(
     "--no-wait", is_flag=True, help="Leave the run (exit code 5) when only a person can let it go on."
@@ -177,6 +177,9 @@ def resume(
     to another may not. With --changed a new run takes over every step that has completed and would be carried out
     with the same command, inputs and files, and says for each why, or why not.
     """
+    from podium.operations.rerunning import carry_files_over, changed_request
+    from podium.operations.structure import replace_workflow
+
     if force and workflow is None:
         raise click.UsageError("--force is for --workflow: name the file to go on with.")
     if new_id is not None and not changed:
@@ -265,6 +268,8 @@ def rerun(
 
     Results and files of the steps before it are taken over and not made again. The earlier run stays as it is.
     """
+    from podium.operations.rerunning import carry_files_over, rerun_request
+
     folder = runs_folder(runs)
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
@@ -332,15 +337,17 @@ def _begin(view: ProgressView, run_id: RunId) -> None:
         view.begin(run_id)
 
 
-async def _what_it_waits_for(store: Store, folder: Path, run_id: RunId) -> Sequence[Reason]:
+async def _what_it_waits_for(store: Store, folder: Path, run_id: RunId) -> "Sequence[Reason]":
     run = await store.get_run(run_id)
     directory = RunDirectory(folder, run_id)
     plan = load_plan(directory, run)
     kept = partial(payload_store, directory.payloads)
+    from podium.operations.explaining import explain_run
+
     return (await explain_run(store, run, plan, system_clock().now(), kept)).reasons
 
 
-def _tell_left(ended: RunEnded, waits_for: Sequence[Reason], *, err: bool) -> None:
+def _tell_left(ended: RunEnded, waits_for: "Sequence[Reason]", *, err: bool) -> None:
     click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
     for reason in waits_for:
         click.echo(f"  {visible(reason.text)}", err=err)
