@@ -1,40 +1,35 @@
 """Lists of steps, and the steps that hold lists: loops, branches, groups, calls.
 
-A list is read twice: first all names are declared, in every list however deep, so that steps can name what comes
-later; then each step is compiled, and what only the whole list shows is checked.
+A list is read twice: first all names are declared (`declaring.py`); then, here, each step is compiled, and what only
+the whole list shows is checked.
 """
 
-import re
-from collections.abc import Callable
 from itertools import pairwise
-from posixpath import normpath
 from typing import Any, Final
 
-import msgspec
-
 from podium.core.flow import Way, way_on
-from podium.core.graph import order
 from podium.core.plans import walk
 from podium.language.codes import Code
 from podium.language.conditions import condition_of
+from podium.language.declaring import ERROR, START, WorkflowContext
 from podium.language.diagnostics import quoted
 from podium.language.grammar import ACTIONS, BESIDE, RECORDS
 from podium.language.kinds import Kinds
 from podium.language.kinds import told as told_kinds
-from podium.language.problems import Problems, suggestion
-from podium.language.references import NAMESPACES, Names, Place, WorkflowNames
-from podium.language.scopes import Declared, Scope, ScopeKind, steps_inside, waits_for
+from podium.language.problems import Problems
+from podium.language.references import Names, Place
+from podium.language.same_time import Written, check_written_at_once, together, written_by
+from podium.language.scopes import Declared, Scope, ScopeKind
 from podium.language.shapes import Checker
 from podium.language.targets import handlers_of
 from podium.language.tasks import (
     DEFAULT_TIMEOUT,
     TASKS,
-    TaskContext,
     check_secrets,
     retry_of,
     task_body,
 )
-from podium.language.tree import Mapping, Node, Scalar, Sequence
+from podium.language.tree import Mapping, Scalar, Sequence
 from podium.language.values import (
     data_of,
     given,
@@ -46,7 +41,6 @@ from podium.language.values import (
     value_at,
 )
 from podium.model.plan import (
-    MOST_NESTED,
     Block,
     Body,
     Call,
@@ -63,20 +57,8 @@ from podium.model.plan import (
     While,
 )
 
-# What a name may not contain (D03): these are syntax in references and paths.
-_NOT_IN_NAMES: Final = re.compile(r"""[.\[\]{}"|/#]|:-""")
 # What the log keeps of a path, less room for numbers of iterations and visits.
 _MOST_PATH: Final = 1024
-# Names with a meaning; others may not begin with an underscore.
-START: Final = "_start"
-ERROR: Final = "_error"
-_BODIES: Final[dict[str, ScopeKind]] = {
-    "parallel": "branches",
-    "for_each": "items",
-    "while": "pass",
-    "repeat_until": "pass",
-    "steps": "group",
-}
 _DISCIPLINE: Final[dict[ScopeKind, Discipline]] = {
     "branches": "branch",
     "items": "branch",
@@ -84,256 +66,6 @@ _DISCIPLINE: Final[dict[ScopeKind, Discipline]] = {
     "pass": "pass",
     "finally": "cleanup",
 }
-# A call compiles another file; who knows how is handed in.
-CallBody = Callable[[Mapping, Names], Body]
-
-
-class WorkflowContext(msgspec.Struct):
-    """What all lists of one workflow share while they are read."""
-
-    problems: Problems
-    checker: Checker
-    names: WorkflowNames
-    tasks: TaskContext
-    # What a list of the workflow itself does with an outcome that nothing handles.
-    discipline: Discipline
-    call: CallBody
-    # Where each step stands, by its path.
-    places: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
-
-
-class Written(msgspec.Struct):
-    """What a step and those inside it leave in the workspace: files with fixed names, and edits of agents."""
-
-    files: dict[str, Scalar] = msgspec.field(default_factory=dict)
-    editors: list[Scalar] = msgspec.field(default_factory=list)
-
-
-# What may be declared by a step that cannot be read: itself, and context keys.
-_OF_A_STEP: Final = frozenset({"steps", "context"})
-
-
-# --- declaring ------------------------------------------------------------------------------------
-
-
-def declare(steps: Sequence, scope: Scope, context: WorkflowContext) -> None:
-    """Declare the steps of a list, and of the lists inside them."""
-    if scope.depth() > MOST_NESTED:
-        context.problems.error(
-            Code.STEPS_NESTED_TOO_DEEP,
-            steps,
-            f"steps are nested more than {MOST_NESTED} deep.",
-            "Move the inner ones into a workflow of their own and `call` it.",
-        )
-        steps.items = []
-        return
-    if context.checker.is_damaged(steps):
-        context.names.unclear |= _OF_A_STEP
-    for item in steps.items:
-        assert isinstance(item, Mapping)
-        name = value_at(item, "name")
-        if not isinstance(name, Scalar):
-            # Reported as missing; what it declares is not known.
-            context.names.unclear |= _OF_A_STEP
-            continue
-        declared = Declared(_step_id(item), name, item, _action(item, context), len(scope.listed), scope)
-        _check_name(name, scope, context.problems)
-        scope.listed.append(declared)
-        _add(declared, scope, context.problems)
-        if scope.kind == "branches" and scope.outer is not None:
-            declared.branch_of = scope.owner
-            _add(declared, scope.outer, context.problems)
-        _declare_inside(declared, context)
-    if any("depends_on" in step.node.entries for step in scope.listed) and _may_be_graph(scope, context):
-        scope.needs = _needs(scope, context)
-
-
-def _may_be_graph(scope: Scope, context: WorkflowContext) -> bool:
-    if scope.kind != "branches":
-        return True
-    for step in scope.listed:
-        if "depends_on" in step.node.entries:
-            context.problems.at_key(
-                Code.KEY_DOES_NOT_FIT,
-                step.node,
-                "depends_on",
-                "the branches of 'parallel' all start at once, so none can wait for another.",
-                "Write `steps:` instead of `parallel:`; what does not depend on each other runs at once there, too.",
-            )
-    return False
-
-
-def _declare_inside(step: Declared, context: WorkflowContext) -> None:
-    if step.action == "unclear":
-        context.names.unclear |= _OF_A_STEP
-    if step.action == "set":
-        keys = value_at(step.node, "set")
-        if isinstance(keys, Mapping):
-            context.names.set_keys.update(keys.entries)
-    kind = _BODIES.get(step.action)
-    if kind is None:
-        return
-    body = value_at(step.node, step.action)
-    inner = Scope(kind, step.scope, step)
-    steps: Node | None = body
-    if isinstance(body, Mapping):
-        if kind == "items":
-            inner.variable = scalar_at(body, "as", "item")
-            _check_variable(body, context.problems)
-            if context.checker.has_lost(body, "as"):
-                context.names.unclear.add("variables")
-            inner.at_once = bool(scalar_at(body, "parallel", False))
-        steps = value_at(body, "steps")
-    step.body = inner
-    if isinstance(steps, Sequence):
-        declare(steps, inner, context)
-    else:
-        context.names.unclear |= _OF_A_STEP  # reported as missing
-
-
-def _check_variable(loop: Mapping, problems: Problems) -> None:
-    variable = value_at(loop, "as")
-    if isinstance(variable, Scalar) and variable.value in NAMESPACES:
-        problems.error(
-            Code.INVALID_NAME,
-            variable,
-            f"the variable {quoted(str(variable.value))} would hide ${{{variable.value}...}} inside the loop.",
-            "Use another name, like `as: item`.",
-        )
-
-
-def _step_id(node: Mapping) -> str:
-    written = scalar_at(node, "id")
-    return str(written if written is not None else scalar_at(node, "name"))
-
-
-def _action(node: Mapping, context: WorkflowContext) -> str:
-    """What the step does, by its keys; every other action it names as well is a problem."""
-    keys = [key for key in node.entries if key in ACTIONS]
-    actions = list(dict.fromkeys(ACTIONS[key] for key in keys))
-    if len(actions) > 1:
-        context.problems.at_key(
-            Code.NOT_ONE_ACTION,
-            node,
-            keys[1],
-            f"a step does one thing, but this one has {' and '.join(map(quoted, keys))}.",
-            "Make it two steps, or a group with `steps:`.",
-        )
-    if actions:
-        return actions[0]
-    return "unclear" if context.checker.is_damaged(node) else "gate"
-
-
-def _check_name(name: Scalar, scope: Scope, problems: Problems) -> None:
-    text = str(name.value)
-    found = _NOT_IN_NAMES.search(text)
-    bad = found[0] if found is not None else None
-    if text != text.strip():
-        problems.error(
-            Code.INVALID_NAME, name, f"the name {quoted(text)} has spaces around it.", "Remove the spaces."
-        )
-    elif bad is not None or not text.isprintable():
-        what = quoted(bad) if bad is not None else "characters that cannot be seen"
-        problems.error(
-            Code.INVALID_NAME,
-            name,
-            f"the name {quoted(text)} has {what}.",
-            'Use letters, digits, spaces, - and _; not . [ ] { } " | / # or :-.',
-        )
-    elif text.startswith("_") and not (text in (START, ERROR) and scope.kind == "workflow"):
-        where = " here" if text in (START, ERROR) else ""
-        problems.error(
-            Code.INVALID_NAME,
-            name,
-            f"the name {quoted(text)} is reserved{where}.",
-            "Begin with another character; only `_start` and `_error` in the workflow's own list have an underscore.",
-        )
-    elif len(text) > 200:
-        problems.error(
-            Code.INVALID_NAME,
-            name,
-            "the name is longer than 200 characters.",
-            "Use a short one, and `description` for the rest.",
-        )
-
-
-def _add(step: Declared, scope: Scope, problems: Problems) -> None:
-    """Make a step known by its id and its name, once each."""
-    written = value_at(step.node, "id")
-    if isinstance(written, Scalar) and step.scope is scope:
-        _check_name(written, scope, problems)
-    # In this order: of a step without an id of its own, the name is what is told.
-    for key, place in {step.step_id: written, str(step.name.value): step.name}.items():
-        other = scope.steps.get(key)
-        if other is None:
-            scope.steps[key] = step
-        elif other is not step:
-            at = place if isinstance(place, Scalar) else step.name
-            line = problems.report.source.position(other.name.start).line
-            problems.error(
-                Code.DUPLICATE_NAME,
-                at,
-                f"there is another step {quoted(key)} in line {line}.",
-                "Give each step of a list, and each branch in it, a name of its own.",
-            )
-
-
-def _needs(scope: Scope, context: WorkflowContext) -> list[list[int]]:
-    """The graph: what each step depends on."""
-    problems, names_of_all = context.problems, context.names
-    needs: list[list[int]] = []
-    for step in scope.listed:
-        needed: list[int] = []
-        if context.checker.has_lost(step.node, "depends_on"):
-            names_of_all.unclear.add("depends_on")
-        listed = value_at(step.node, "depends_on")
-        for item in listed.items if isinstance(listed, Sequence) else ():
-            assert isinstance(item, Scalar)
-            found = scope.steps.get(str(item.value))
-            if found is None or found.scope is not scope:
-                names_of_all.unclear.add("depends_on")
-                if problems.is_enough() or names_of_all.may_declare("steps", str(item.value), scope.steps):
-                    continue
-                problems.error(
-                    Code.STEP_NOT_DEFINED,
-                    item,
-                    f"step {quoted(step.step_id)} depends on {quoted(str(item.value))}, which is not in this list.",
-                    _meant_dependency(str(item.value), step),
-                )
-            else:
-                needed.append(found.index)
-        needs.append(needed)
-    cycle = order(needs).cycle
-    if cycle:
-        names = [scope.listed[index].step_id for index in cycle]
-        itself = len(names) == 1
-        problems.at_key(
-            Code.DEPENDENCY_CYCLE,
-            scope.listed[cycle[0]].node,
-            "depends_on",
-            f"the step {quoted(names[0])} waits for itself."
-            if itself
-            else f"steps wait for each other: {' -> '.join([*names, names[0]])}.",
-            f"Remove {quoted(names[0])} from its own `depends_on`."
-            if itself
-            else "Remove one of these dependencies.",
-        )
-        # What follows from a graph is not asked of one that is none.
-        return [[] for _ in needs]
-    return needs
-
-
-def _meant_dependency(name: str, step: Declared) -> str:
-    """What to depend on instead: the step of this list that the named one stands in, or one with a similar name."""
-    # Not all steps are declared yet: only this list is searched.
-    inner = dict(steps_inside(step.scope)).get(name)
-    while inner is not None and inner.scope is not step.scope:
-        inner = inner.scope.owner
-    if inner is not None and inner is not step:
-        return f"Depend on {quoted(inner.step_id)}, which it stands in."
-    known = [other.step_id for other in step.scope.listed if other is not step]
-    return suggestion(name, known, "steps", "Add a step of that name.")
-
 
 # --- compiling ------------------------------------------------------------------------------------
 
@@ -352,8 +84,8 @@ def block_of(scope: Scope, path: str, context: WorkflowContext) -> tuple[Block, 
         written.append(wrote)
     if scope.needs is None and scope.kind != "branches":
         _check_ways(scope, steps, discipline, context)
-    _check_written_at_once(scope, written, context.problems)
-    return Block(discipline, tuple(steps)), _together(written)
+    check_written_at_once(scope, written, context.problems)
+    return Block(discipline, tuple(steps)), together(written)
 
 
 def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[Step, Written]:
@@ -506,7 +238,7 @@ def _body_of(declared: Declared, path: str, names: Names, context: WorkflowConte
         return Gate(), Written()
     if action in TASKS:
         body = task_body(action, node, names, context.tasks)
-        return body, _written_by(declared, body)
+        return body, written_by(declared, body)
     if action == "call":
         return context.call(node, names), Written()
     assert declared.body is not None
@@ -732,86 +464,3 @@ def _targets_of(step: Step) -> list[Target]:
     on = step.on
     handlers = (on.success, on.failure, on.timeout, on.skipped) if on is not None else ()
     return [target for target in handlers if target is not None]
-
-
-# --- what is written at the same time -------------------------------------------------------------
-
-
-def _written_by(step: Declared, body: Body) -> Written:
-    output = value_at(step.node, "output_file")
-    written = Written()
-    if isinstance(output, Scalar) and isinstance(output.value, str) and "${" not in output.value:
-        # ./report.txt is report.txt.
-        written.files[normpath(output.value)] = output
-    if (
-        step.action == "agent"
-        and getattr(body, "access", "") != "read"
-        and getattr(body, "workspace", "") == "shared"
-    ):
-        written.editors.append(step.name)
-    return written
-
-
-def _together(parts: list[Written]) -> Written:
-    whole = Written()
-    for part in parts:
-        whole.files.update(part.files)
-        whole.editors += part.editors
-    return whole
-
-
-def _check_written_at_once(scope: Scope, written: list[Written], problems: Problems) -> None:
-    if scope.kind == "items" and scope.at_once:
-        for part in written:
-            for path, scalar in part.files.items():
-                _tell_same_file(
-                    path, scalar, "every item writes it, and items are taken at the same time", problems
-                )
-            # Told once, not again for each loop around.
-            part.files.clear()
-            for editor in part.editors:
-                problems.warning(
-                    Code.SHARED_WORKSPACE,
-                    editor,
-                    "this agent may edit the same files for several items at the same time.",
-                    "Give it `workspace: worktree`, or `access: read`.",
-                )
-            part.editors.clear()
-        return
-    if scope.kind != "branches" and scope.needs is None:
-        return
-    seen: dict[str, int] = {}
-    last_editor: int | None = None
-    for number, part in enumerate(written):
-        for path, scalar in part.files.items():
-            other = seen.setdefault(path, number)
-            if other != number and _at_once(scope, other, number):
-                name = scope.listed[other].step_id
-                _tell_same_file(
-                    path, scalar, f"{quoted(name)} writes it and may run at the same time", problems
-                )
-        if part.editors:
-            if last_editor is not None and _at_once(scope, last_editor, number):
-                other_editor = quoted(scope.listed[last_editor].step_id)
-                problems.warning(
-                    Code.SHARED_WORKSPACE,
-                    part.editors[0],
-                    f"this agent may edit the same files at the same time as {other_editor}.",
-                    "Give each `workspace: worktree`, or `access: read`.",
-                )
-            last_editor = number
-
-
-def _tell_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> None:
-    problems.error(
-        Code.SAME_OUTPUT_FILE,
-        scalar,
-        f"the file {quoted(path)} is written twice: {why}.",
-        f"Give each its own name{', like a-${loop.index}.txt' if 'item' in why else ''}.",
-    )
-
-
-def _at_once(scope: Scope, one: int, other: int) -> bool:
-    if scope.needs is None:
-        return True
-    return not (waits_for(scope.needs, one, other) or waits_for(scope.needs, other, one))

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from podium.core.plans import FINALLY, depth_of, plan_of
-from podium.language.blocks import ERROR, START, WorkflowContext, block_of, declare
+from podium.language.blocks import block_of
 from podium.language.codes import Code
+from podium.language.declaring import ERROR, START, WorkflowContext, declare
 from podium.language.diagnostics import Diagnostic, Report, Severity, quoted
 from podium.language.files import Files, FoundFile, NoFiles
 from podium.language.grammar import RECORDS, WORKFLOW

@@ -1,0 +1,282 @@
+"""Declaring steps: all names of a workflow, in every list however deep, before any step is compiled.
+
+So that steps can name what comes later. Names and ids are checked here, and who depends on whom.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from podium.core.graph import order
+from podium.language.codes import Code
+from podium.language.diagnostics import quoted
+from podium.language.grammar import ACTIONS
+from podium.language.problems import Problems, suggestion
+from podium.language.references import NAMESPACES, Names, WorkflowNames
+from podium.language.scopes import Declared, Scope, ScopeKind, steps_inside
+from podium.language.shapes import Checker
+from podium.language.tasks import (
+    TaskContext,
+)
+from podium.language.tree import Mapping, Node, Scalar, Sequence
+from podium.language.values import (
+    scalar_at,
+    value_at,
+)
+from podium.model.plan import (
+    MOST_NESTED,
+    Body,
+    Discipline,
+)
+
+# What a name may not contain (D03): these are syntax in references and paths.
+_NOT_IN_NAMES: Final = re.compile(r"""[.\[\]{}"|/#]|:-""")
+# Names with a meaning; others may not begin with an underscore.
+START: Final = "_start"
+ERROR: Final = "_error"
+_BODIES: Final[dict[str, ScopeKind]] = {
+    "parallel": "branches",
+    "for_each": "items",
+    "while": "pass",
+    "repeat_until": "pass",
+    "steps": "group",
+}
+# What may be declared by a step that cannot be read: itself, and context keys.
+_OF_A_STEP: Final = frozenset({"steps", "context"})
+# A call compiles another file; who knows how is handed in.
+CallBody = Callable[[Mapping, Names], Body]
+
+
+class WorkflowContext(msgspec.Struct):
+    """What all lists of one workflow share while they are read."""
+
+    problems: Problems
+    checker: Checker
+    names: WorkflowNames
+    tasks: TaskContext
+    # What a list of the workflow itself does with an outcome that nothing handles.
+    discipline: Discipline
+    call: CallBody
+    # Where each step stands, by its path.
+    places: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+
+
+def declare(steps: Sequence, scope: Scope, context: WorkflowContext) -> None:
+    """Declare the steps of a list, and of the lists inside them."""
+    if scope.depth() > MOST_NESTED:
+        context.problems.error(
+            Code.STEPS_NESTED_TOO_DEEP,
+            steps,
+            f"steps are nested more than {MOST_NESTED} deep.",
+            "Move the inner ones into a workflow of their own and `call` it.",
+        )
+        steps.items = []
+        return
+    if context.checker.is_damaged(steps):
+        context.names.unclear |= _OF_A_STEP
+    for item in steps.items:
+        assert isinstance(item, Mapping)
+        name = value_at(item, "name")
+        if not isinstance(name, Scalar):
+            # Reported as missing; what it declares is not known.
+            context.names.unclear |= _OF_A_STEP
+            continue
+        declared = Declared(_step_id(item), name, item, _action(item, context), len(scope.listed), scope)
+        _check_name(name, scope, context.problems)
+        scope.listed.append(declared)
+        _add(declared, scope, context.problems)
+        if scope.kind == "branches" and scope.outer is not None:
+            declared.branch_of = scope.owner
+            _add(declared, scope.outer, context.problems)
+        _declare_inside(declared, context)
+    if any("depends_on" in step.node.entries for step in scope.listed) and _may_be_graph(scope, context):
+        scope.needs = _needs(scope, context)
+
+
+def _may_be_graph(scope: Scope, context: WorkflowContext) -> bool:
+    if scope.kind != "branches":
+        return True
+    for step in scope.listed:
+        if "depends_on" in step.node.entries:
+            context.problems.at_key(
+                Code.KEY_DOES_NOT_FIT,
+                step.node,
+                "depends_on",
+                "the branches of 'parallel' all start at once, so none can wait for another.",
+                "Write `steps:` instead of `parallel:`; what does not depend on each other runs at once there, too.",
+            )
+    return False
+
+
+def _declare_inside(step: Declared, context: WorkflowContext) -> None:
+    if step.action == "unclear":
+        context.names.unclear |= _OF_A_STEP
+    if step.action == "set":
+        keys = value_at(step.node, "set")
+        if isinstance(keys, Mapping):
+            context.names.set_keys.update(keys.entries)
+    kind = _BODIES.get(step.action)
+    if kind is None:
+        return
+    body = value_at(step.node, step.action)
+    inner = Scope(kind, step.scope, step)
+    steps: Node | None = body
+    if isinstance(body, Mapping):
+        if kind == "items":
+            inner.variable = scalar_at(body, "as", "item")
+            _check_variable(body, context.problems)
+            if context.checker.has_lost(body, "as"):
+                context.names.unclear.add("variables")
+            inner.at_once = bool(scalar_at(body, "parallel", False))
+        steps = value_at(body, "steps")
+    step.body = inner
+    if isinstance(steps, Sequence):
+        declare(steps, inner, context)
+    else:
+        context.names.unclear |= _OF_A_STEP  # reported as missing
+
+
+def _check_variable(loop: Mapping, problems: Problems) -> None:
+    variable = value_at(loop, "as")
+    if isinstance(variable, Scalar) and variable.value in NAMESPACES:
+        problems.error(
+            Code.INVALID_NAME,
+            variable,
+            f"the variable {quoted(str(variable.value))} would hide ${{{variable.value}...}} inside the loop.",
+            "Use another name, like `as: item`.",
+        )
+
+
+def _step_id(node: Mapping) -> str:
+    written = scalar_at(node, "id")
+    return str(written if written is not None else scalar_at(node, "name"))
+
+
+def _action(node: Mapping, context: WorkflowContext) -> str:
+    """What the step does, by its keys; every other action it names as well is a problem."""
+    keys = [key for key in node.entries if key in ACTIONS]
+    actions = list(dict.fromkeys(ACTIONS[key] for key in keys))
+    if len(actions) > 1:
+        context.problems.at_key(
+            Code.NOT_ONE_ACTION,
+            node,
+            keys[1],
+            f"a step does one thing, but this one has {' and '.join(map(quoted, keys))}.",
+            "Make it two steps, or a group with `steps:`.",
+        )
+    if actions:
+        return actions[0]
+    return "unclear" if context.checker.is_damaged(node) else "gate"
+
+
+def _check_name(name: Scalar, scope: Scope, problems: Problems) -> None:
+    text = str(name.value)
+    found = _NOT_IN_NAMES.search(text)
+    bad = found[0] if found is not None else None
+    if text != text.strip():
+        problems.error(
+            Code.INVALID_NAME, name, f"the name {quoted(text)} has spaces around it.", "Remove the spaces."
+        )
+    elif bad is not None or not text.isprintable():
+        what = quoted(bad) if bad is not None else "characters that cannot be seen"
+        problems.error(
+            Code.INVALID_NAME,
+            name,
+            f"the name {quoted(text)} has {what}.",
+            'Use letters, digits, spaces, - and _; not . [ ] { } " | / # or :-.',
+        )
+    elif text.startswith("_") and not (text in (START, ERROR) and scope.kind == "workflow"):
+        where = " here" if text in (START, ERROR) else ""
+        problems.error(
+            Code.INVALID_NAME,
+            name,
+            f"the name {quoted(text)} is reserved{where}.",
+            "Begin with another character; only `_start` and `_error` in the workflow's own list have an underscore.",
+        )
+    elif len(text) > 200:
+        problems.error(
+            Code.INVALID_NAME,
+            name,
+            "the name is longer than 200 characters.",
+            "Use a short one, and `description` for the rest.",
+        )
+
+
+def _add(step: Declared, scope: Scope, problems: Problems) -> None:
+    """Make a step known by its id and its name, once each."""
+    written = value_at(step.node, "id")
+    if isinstance(written, Scalar) and step.scope is scope:
+        _check_name(written, scope, problems)
+    # In this order: of a step without an id of its own, the name is what is told.
+    for key, place in {step.step_id: written, str(step.name.value): step.name}.items():
+        other = scope.steps.get(key)
+        if other is None:
+            scope.steps[key] = step
+        elif other is not step:
+            at = place if isinstance(place, Scalar) else step.name
+            line = problems.report.source.position(other.name.start).line
+            problems.error(
+                Code.DUPLICATE_NAME,
+                at,
+                f"there is another step {quoted(key)} in line {line}.",
+                "Give each step of a list, and each branch in it, a name of its own.",
+            )
+
+
+def _needs(scope: Scope, context: WorkflowContext) -> list[list[int]]:
+    """The graph: what each step depends on."""
+    problems, names_of_all = context.problems, context.names
+    needs: list[list[int]] = []
+    for step in scope.listed:
+        needed: list[int] = []
+        if context.checker.has_lost(step.node, "depends_on"):
+            names_of_all.unclear.add("depends_on")
+        listed = value_at(step.node, "depends_on")
+        for item in listed.items if isinstance(listed, Sequence) else ():
+            assert isinstance(item, Scalar)
+            found = scope.steps.get(str(item.value))
+            if found is None or found.scope is not scope:
+                names_of_all.unclear.add("depends_on")
+                if problems.is_enough() or names_of_all.may_declare("steps", str(item.value), scope.steps):
+                    continue
+                problems.error(
+                    Code.STEP_NOT_DEFINED,
+                    item,
+                    f"step {quoted(step.step_id)} depends on {quoted(str(item.value))}, which is not in this list.",
+                    _meant_dependency(str(item.value), step),
+                )
+            else:
+                needed.append(found.index)
+        needs.append(needed)
+    cycle = order(needs).cycle
+    if cycle:
+        names = [scope.listed[index].step_id for index in cycle]
+        itself = len(names) == 1
+        problems.at_key(
+            Code.DEPENDENCY_CYCLE,
+            scope.listed[cycle[0]].node,
+            "depends_on",
+            f"the step {quoted(names[0])} waits for itself."
+            if itself
+            else f"steps wait for each other: {' -> '.join([*names, names[0]])}.",
+            f"Remove {quoted(names[0])} from its own `depends_on`."
+            if itself
+            else "Remove one of these dependencies.",
+        )
+        # What follows from a graph is not asked of one that is none.
+        return [[] for _ in needs]
+    return needs
+
+
+def _meant_dependency(name: str, step: Declared) -> str:
+    """What to depend on instead: the step of this list that the named one stands in, or one with a similar name."""
+    # Not all steps are declared yet: only this list is searched.
+    inner = dict(steps_inside(step.scope)).get(name)
+    while inner is not None and inner.scope is not step.scope:
+        inner = inner.scope.owner
+    if inner is not None and inner is not step:
+        return f"Depend on {quoted(inner.step_id)}, which it stands in."
+    known = [other.step_id for other in step.scope.listed if other is not step]
+    return suggestion(name, known, "steps", "Add a step of that name.")

@@ -1,0 +1,107 @@
+"""What is written at the same time: files with fixed names, and the edits of agents.
+
+Two steps that can run at once must not write the same file; agents that edit one workspace at once are warned about.
+"""
+
+from posixpath import normpath
+
+import msgspec
+
+from podium.language.codes import Code
+from podium.language.diagnostics import quoted
+from podium.language.problems import Problems
+from podium.language.scopes import Declared, Scope, waits_for
+from podium.language.tree import Scalar
+from podium.language.values import (
+    value_at,
+)
+from podium.model.plan import (
+    Body,
+)
+
+
+class Written(msgspec.Struct):
+    """What a step and those inside it leave in the workspace: files with fixed names, and edits of agents."""
+
+    files: dict[str, Scalar] = msgspec.field(default_factory=dict)
+    editors: list[Scalar] = msgspec.field(default_factory=list)
+
+
+def written_by(step: Declared, body: Body) -> Written:
+    output = value_at(step.node, "output_file")
+    written = Written()
+    if isinstance(output, Scalar) and isinstance(output.value, str) and "${" not in output.value:
+        # ./report.txt is report.txt.
+        written.files[normpath(output.value)] = output
+    if (
+        step.action == "agent"
+        and getattr(body, "access", "") != "read"
+        and getattr(body, "workspace", "") == "shared"
+    ):
+        written.editors.append(step.name)
+    return written
+
+
+def together(parts: list[Written]) -> Written:
+    whole = Written()
+    for part in parts:
+        whole.files.update(part.files)
+        whole.editors += part.editors
+    return whole
+
+
+def check_written_at_once(scope: Scope, written: list[Written], problems: Problems) -> None:
+    if scope.kind == "items" and scope.at_once:
+        for part in written:
+            for path, scalar in part.files.items():
+                _tell_same_file(
+                    path, scalar, "every item writes it, and items are taken at the same time", problems
+                )
+            # Told once, not again for each loop around.
+            part.files.clear()
+            for editor in part.editors:
+                problems.warning(
+                    Code.SHARED_WORKSPACE,
+                    editor,
+                    "this agent may edit the same files for several items at the same time.",
+                    "Give it `workspace: worktree`, or `access: read`.",
+                )
+            part.editors.clear()
+        return
+    if scope.kind != "branches" and scope.needs is None:
+        return
+    seen: dict[str, int] = {}
+    last_editor: int | None = None
+    for number, part in enumerate(written):
+        for path, scalar in part.files.items():
+            other = seen.setdefault(path, number)
+            if other != number and _at_once(scope, other, number):
+                name = scope.listed[other].step_id
+                _tell_same_file(
+                    path, scalar, f"{quoted(name)} writes it and may run at the same time", problems
+                )
+        if part.editors:
+            if last_editor is not None and _at_once(scope, last_editor, number):
+                other_editor = quoted(scope.listed[last_editor].step_id)
+                problems.warning(
+                    Code.SHARED_WORKSPACE,
+                    part.editors[0],
+                    f"this agent may edit the same files at the same time as {other_editor}.",
+                    "Give each `workspace: worktree`, or `access: read`.",
+                )
+            last_editor = number
+
+
+def _tell_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> None:
+    problems.error(
+        Code.SAME_OUTPUT_FILE,
+        scalar,
+        f"the file {quoted(path)} is written twice: {why}.",
+        f"Give each its own name{', like a-${loop.index}.txt' if 'item' in why else ''}.",
+    )
+
+
+def _at_once(scope: Scope, one: int, other: int) -> bool:
+    if scope.needs is None:
+        return True
+    return not (waits_for(scope.needs, one, other) or waits_for(scope.needs, other, one))
