@@ -263,9 +263,7 @@ class LocalEngine:
         asked, started_at = await self._beginning(run_id)
         facts = _facts(run, plan, directory, workspace, started_at or timestamp(self._clock.now()))
         host = self._host(plan, directory, workspace)
-        tasks = RunTasks(
-            run_id, plan, host, facts, self._inline, await self._reuse(run, host, asked), self._asked_by(plan)
-        )
+        tasks = RunTasks(run_id, plan, host, facts, await self._reuse(run, host, asked), self._asked_by(plan))
         world = World(
             self._store,
             self._clock,
@@ -385,7 +383,7 @@ class LocalEngine:
             for variable in provider.needs_env
             if variable.is_secret
         )
-        return TaskHost.of(directory, workspace, names, values, of_providers)
+        return TaskHost.of(directory, workspace, names, values, of_providers, self._inline)
 
     def _asked_by(self, plan: Plan) -> Providers | None:
         if self._providers is None or not any(isinstance(s.body, Agent) for s in steps_of(plan.workflow)):

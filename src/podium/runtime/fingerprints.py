@@ -7,9 +7,11 @@ secret counts by its name: its value must not be guessed from a hash.
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final
 
 import msgspec
@@ -31,34 +33,69 @@ _NO_INPUTS: Final = frozenset({"cache", "budget"})
 _PLACES: Final = {("run", "dir"): "<run>", ("run", "artifacts"): "<artifacts>"}
 
 
-async def fingerprint_of(
-    order: TaskOrder, host: TaskHost, plan_path: str, constant: dict[str, Any]
-) -> str | None:
-    """None if something is missing: such an attempt fails, and says itself why.
+class Fingerprints:
+    """The fingerprints of the attempts of one run."""
 
-    `constant` keeps what is the same for every attempt of a step that names no values, by its path in the plan.
-    """
+    def __init__(self, host: TaskHost) -> None:
+        self._host = host
+        self._digests = Digests()
+        # By the step's path in the plan: fingerprints that nothing can change.
+        self._constant: dict[str, str] = {}
+
+    async def of(self, order: TaskOrder, plan_path: str) -> str | None:
+        """None if something is missing: such an attempt fails, and says itself why."""
+        if plan_path in self._constant:
+            return self._constant[plan_path]
+        try:
+            files = _files_of(order, self._host)
+            digests = await self._digests.of(files) if files else {}
+        except (EvaluationError, PodiumError, OSError):
+            return None
+        return self._mark(order, plan_path, digests)
+
+    def without_files(self, order: TaskOrder, plan_path: str) -> str | None:
+        """The same for an attempt that is given no files, at once."""
+        return self._constant.get(plan_path) or self._mark(order, plan_path, {})
+
+    def _mark(self, order: TaskOrder, plan_path: str, digests: dict[str, Any]) -> str | None:
+        body = order.step.body
+        lookup = _without_secrets(order, frozenset(getattr(body, "work", PLAIN_WORK).secrets))
+        names_values = bool(references_in(body))
+        try:
+            given = {
+                "step": plan_path,
+                "kind": body.__struct_config__.tag,
+                "body": resolved(body, lookup) if names_values else _inputs_in(body),
+                "agent": _agent(order) if isinstance(body, Agent) else None,
+                "env": {name: render(text, lookup) for name, text in order.workflow.env.items()},
+                "files": digests,
+            }
+            mark = canonical_sha256(given)[:_DIGITS]
+        except (EvaluationError, PodiumError, RecursionError):
+            return None
+        if not (names_values or references_in(order.workflow.env) or _is_given_more(order, self._host)):
+            self._constant[plan_path] = mark
+        return mark
+
+
+def _is_given_more(order: TaskOrder, host: TaskHost) -> bool:
+    """Whether anything beside texts counts: files, conversations."""
     body = order.step.body
-    work = getattr(body, "work", PLAIN_WORK)
-    lookup = _without_secrets(order, frozenset(work.secrets))
-    try:
-        files = _files_of(order, host)
-        filled = constant.get(plan_path)
-        if filled is None:
-            filled = resolved(body, lookup)
-            if not references_in(body):
-                constant[plan_path] = filled
-        given = {
-            "step": plan_path,
-            "kind": body.__struct_config__.tag,
-            "body": filled,
-            "agent": _agent(order) if isinstance(body, Agent) else None,
-            "env": {name: render(text, lookup) for name, text in order.workflow.env.items()},
-            "files": await asyncio.to_thread(_digests, files) if files else {},
-        }
-        return canonical_sha256(given)[:_DIGITS]
-    except (EvaluationError, PodiumError, OSError, RecursionError):
-        return None
+    return (
+        isinstance(body, Agent)
+        or bool(getattr(body, "work", PLAIN_WORK).input_files)
+        or next(_programs(order, host), None) is not None
+    )
+
+
+def _inputs_in(body: Any) -> Any:
+    """A body whose texts name no values, without what is no input."""
+    work = getattr(body, "work", None)
+    if work is not None and work.cache:
+        body = msgspec.structs.replace(body, work=msgspec.structs.replace(work, cache=False))
+    if getattr(body, "budget", None) is not None:
+        body = msgspec.structs.replace(body, budget=None)
+    return body
 
 
 def _agent(order: TaskOrder) -> dict[str, Any]:
@@ -123,7 +160,7 @@ def _files_of(order: TaskOrder, host: TaskHost) -> dict[str, Path]:
         assert prompt.file is not None
         name = render(prompt.file, lookup)
         found[name] = inside(host.workspace, name, what="prompt_file")
-    for name in _programs(order):
+    for name in _programs(order, host):
         # Most are no files of the workspace: that is seen at once.
         if not os.access(f"{host.workspace}/{name}", os.F_OK):
             continue
@@ -133,7 +170,7 @@ def _files_of(order: TaskOrder, host: TaskHost) -> dict[str, Path]:
     return found
 
 
-def _programs(order: TaskOrder) -> Iterator[str]:
+def _programs(order: TaskOrder, host: TaskHost) -> Iterator[str]:
     """What is carried out, if it may be a file of the workspace; programs of the machine are not looked at."""
     body = order.step.body
     work = getattr(body, "work", PLAIN_WORK)
@@ -142,7 +179,7 @@ def _programs(order: TaskOrder) -> Iterator[str]:
         name = render(body.argv[0], order.lookup)
         if "/" in name and not name.startswith("/"):
             yield f"{folder}/{name}"
-    elif isinstance(body, Python):
+    elif isinstance(body, Python) and body.function not in host.functions:
         module = body.function.partition(":")[0].replace(".", "/")
         yield f"{folder}/{module}.py"
         yield f"{folder}/{module}/__init__.py"
@@ -156,8 +193,41 @@ def _prompts(body: Any) -> Iterator[Prompt]:
                 yield prompt
 
 
-def _digests(files: dict[str, Path]) -> dict[str, Any]:
-    return {name: digest_of(path) if path.is_file() else _folder(path) for name, path in files.items()}
+class Digests:
+    """SHA-256 of files, taken again only if a file may have changed since."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
+
+    async def of(self, files: dict[str, Path]) -> dict[str, Any]:
+        known = {name: self._known_of(path) for name, path in files.items()}
+        if None not in known.values():
+            return known
+        return await asyncio.to_thread(self._take, files)
+
+    def _known_of(self, path: Path) -> str | None:
+        found = self._known.get(path)
+        return found[1] if found is not None and found[0] == _mark_of(path.stat()) else None
+
+    def _take(self, files: dict[str, Path]) -> dict[str, Any]:
+        return {name: self._digest(path) if path.is_file() else _folder(path) for name, path in files.items()}
+
+    def _digest(self, path: Path) -> str:
+        before = path.stat()
+        settled = time.time_ns() - before.st_ctime_ns > _SETTLED_NS
+        digest = digest_of(path)
+        if settled and S_ISREG(before.st_mode):
+            self._known[path] = (_mark_of(before), digest)
+        return digest
+
+
+# A file that has just been changed may be changed once more without its times telling.
+_SETTLED_NS: Final = 2_000_000_000
+
+
+def _mark_of(found: os.stat_result) -> tuple[int, ...]:
+    """What a file system changes whenever the content of a file changes; nobody can set a ctime."""
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _folder(folder: Path) -> dict[str, str]:

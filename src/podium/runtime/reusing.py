@@ -26,7 +26,7 @@ from podium.model.runs import Run, RunQuery
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import EventLog, Store
 from podium.runtime.drive import Tasks
-from podium.runtime.fingerprints import digest_of, fingerprint_of
+from podium.runtime.fingerprints import Fingerprints, digest_of
 from podium.runtime.rundir import RunDirectory, inside, write_atomically
 from podium.runtime.spilling import hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
@@ -158,15 +158,22 @@ class Reuse:
         self._host = host
         self._runs = runs
         self._look_up = cached
-        # What of the fingerprints is the same for every attempt.
-        self._constant: dict[str, Any] = {}
+        self._fingerprints = Fingerprints(host)
         self._cached: asyncio.Task[dict[str, EventRecord]] | None = None
         self._before = before
         self._payloads = payloads
 
+    def known_facts(self, order: TaskOrder) -> dict[str, Any] | None:
+        """What `look` would say of a function of this process; None if an earlier attempt may stand for it."""
+        work = getattr(order.step.body, "work", PLAIN_WORK)
+        if self._before is not None or work.cache or work.input_files:
+            return None
+        mark = self._fingerprints.without_files(order, plan_path(order.path))
+        return {"fingerprint": mark} if mark is not None else {}
+
     async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
         """Facts to be kept with the attempt's end; and its end, if there is one already."""
-        mark = await fingerprint_of(order, self._host, plan_path(order.path), self._constant)
+        mark = await self._fingerprints.of(order, plan_path(order.path))
         facts: dict[str, Any] = {} if mark is None else {"fingerprint": mark}
         if self._before is not None:
             try:

@@ -1,10 +1,10 @@
 """The machine and the run that tasks are carried out on: folders, environment, secrets."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from podium.core.expressions import EvaluationError
 from podium.core.redaction import Redactor
@@ -33,6 +33,8 @@ class TaskHost:
     # Masks every secret of the run, in every step: what one step wrote into a file another one may print. None if
     # there is nothing to mask.
     redactor: Redactor | None = None
+    # Functions of this process that Python steps call by their names.
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -42,12 +44,14 @@ class TaskHost:
         secret_names: frozenset[str],
         secrets: dict[str, str],
         provider_variables: frozenset[str] = frozenset(),
+        functions: Mapping[str, Callable[..., Any]] | None = None,
     ) -> "TaskHost":
         """`provider_variables`: what agents need, such as an API key. Other steps do not get them."""
         hidden = secret_names | provider_variables
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         values = {*secrets.values(), *(os.environ.get(name, "") for name in hidden)} - {""}
-        return cls(directory, workspace, secrets, environment, Redactor(values) if values else None)
+        redactor = Redactor(values) if values else None
+        return cls(directory, workspace, secrets, environment, redactor, functions or {})
 
     def environment_of(self, order: TaskOrder, work: Work) -> dict[str, str]:
         """What the child sees: the runner's environment without secrets, and what the workflow and step add."""

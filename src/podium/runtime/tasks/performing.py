@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from podium.core.plans import walk
 from podium.model.commands import Question, RunTask
 from podium.model.ids import RunId
-from podium.model.plan import Agent, Call, Command, Http, Plan, Python, Workflow
+from podium.model.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Python, Workflow
 from podium.ports.provider import Providers
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
@@ -22,6 +22,10 @@ from podium.runtime.tasks.python import PythonTasks
 
 
 class Reuse(Protocol):
+    def known_facts(self, order: TaskOrder) -> dict[str, Any] | None:
+        """What `look` would say of a function of this process; None if an earlier attempt may stand for it."""
+        ...
+
     async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
         """Facts to be kept with the attempt's end; and its end, if an earlier run's can stand for it."""
         ...
@@ -36,7 +40,6 @@ class RunTasks:
         plan: Plan,
         host: TaskHost,
         run: dict[str, Any],
-        inline: dict[str, Callable[..., Any]] | None = None,
         reuse: Reuse | None = None,
         providers: Providers | None = None,
     ) -> None:
@@ -46,11 +49,11 @@ class RunTasks:
         self._run = run
         self._reuse = reuse
         self._commands = CommandTasks(host)
-        python = PythonTasks(host, inline or {})
-        self._closing: list[Callable[[], Awaitable[None]]] = [python.close]
+        self._python = PythonTasks(host)
+        self._closing: list[Callable[[], Awaitable[None]]] = [self._python.close]
         self._performers: dict[type, Performer] = {
             Command: self._commands,
-            Python: python,
+            Python: self._python,
             Agent: AgentTasks(host, self._commands, providers),
         }
         self._stopping: dict[tuple[str, int], Stopping] = {}
@@ -61,24 +64,74 @@ class RunTasks:
         }
 
     def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
+        order = self._order(task, engine_attempt)
         stopping = Stopping()
-        key = (task.path, task.attempt)
-        self._stopping[key] = stopping
-        running = asyncio.create_task(self._perform(task, engine_attempt, stopping, done))
+        begun = self._begin(order, stopping)
+        if isinstance(begun, TaskResult):
+            done(self._for_the_log(begun))
+            return
+        self._stopping[task.path, task.attempt] = stopping
+        running = asyncio.create_task(self._perform(order, begun, done))
         self._tasks.add(running)
         running.add_done_callback(self._tasks.discard)
 
+    def _order(self, task: RunTask, engine_attempt: int) -> TaskOrder:
+        workflow = self._workflow_of(task.path)
+        work = getattr(task.step.body, "work", PLAIN_WORK)
+        allowed = (*workflow.env_allow, *work.env_allow)
+        return TaskOrder(
+            self._run_id,
+            task.path,
+            task.attempt,
+            engine_attempt,
+            task.step,
+            workflow,
+            task.values or {},
+            self._host.values_of_env(allowed, work.secrets),
+            self._run,
+        )
+
+    def _begin(self, order: TaskOrder, stopping: Stopping) -> TaskResult | Awaitable[TaskResult]:
+        """The end of an attempt that has nothing to wait for: a function of this process. Else what to wait for."""
+        body = order.step.body
+        if not isinstance(body, Python) or body.function not in self._host.functions:
+            return self._result(order, stopping)
+        facts = self._reuse.known_facts(order) if self._reuse is not None else {}
+        if facts is None:
+            return self._result(order, stopping)
+        try:
+            begun = self._python.begin(order, stopping)
+        except Exception as defect:
+            return self._failed_by(defect, order)
+        if isinstance(begun, TaskResult):
+            begun.payload |= facts
+            return begun
+        return self._with_facts(order, begun, facts)
+
+    async def _with_facts(
+        self, order: TaskOrder, begun: Awaitable[TaskResult], facts: dict[str, Any]
+    ) -> TaskResult:
+        try:
+            result = await begun
+        except Exception as defect:
+            return self._failed_by(defect, order)
+        result.payload |= facts
+        return result
+
     async def _perform(
-        self, task: RunTask, engine_attempt: int, stopping: Stopping, done: Callable[[TaskResult], None]
+        self, order: TaskOrder, begun: Awaitable[TaskResult], done: Callable[[TaskResult], None]
     ) -> None:
         try:
-            result = await self._result(task, engine_attempt, stopping)
+            result = await begun
         finally:
-            self._stopping.pop((task.path, task.attempt), None)
-        # The one way into the log: nothing of a secret goes through, whatever the performer has done.
+            self._stopping.pop((order.path, order.attempt), None)
+        done(self._for_the_log(result))
+
+    def _for_the_log(self, result: TaskResult) -> TaskResult:
+        """The one way into the log: nothing of a secret goes through, whatever the performer has done."""
         if self._host.redactor is not None:
             result.payload = masked(result.payload, self._host.redactor)
-        done(fitted(result))
+        return fitted(result)
 
     def _performer(self, body: type) -> Performer | None:
         if body is Http and Http not in self._performers:
@@ -90,44 +143,33 @@ class RunTasks:
             self._closing.append(http.close)
         return self._performers.get(body)
 
-    async def _result(self, task: RunTask, engine_attempt: int, stopping: Stopping) -> TaskResult:
-        performer = self._performer(type(task.step.body))
+    async def _result(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
+        performer = self._performer(type(order.step.body))
         if performer is None:
-            kind = task.step.body.__struct_config__.tag
+            kind = order.step.body.__struct_config__.tag
             return failed(
                 FAILED_BEFORE_START,
                 "NOT_AVAILABLE",
                 f"steps of kind {kind!r} cannot run here",
                 retryable=False,
             )
-        workflow = self._workflow_of(task.path)
-        work = getattr(task.step.body, "work", None)
-        allowed = (*workflow.env_allow, *(work.env_allow if work else ()))
-        order = TaskOrder(
-            self._run_id,
-            task.path,
-            task.attempt,
-            engine_attempt,
-            task.step,
-            workflow,
-            task.values or {},
-            self._host.values_of_env(allowed, work.secrets if work else ()),
-            self._run,
-        )
         try:
             facts, earlier = await self._reuse.look(order) if self._reuse is not None else ({}, None)
             result = earlier if earlier is not None else await performer.perform(order, stopping)
-            result.payload = {**result.payload, **facts}
-            return result
         except Exception as defect:
-            # A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step.
-            told = traceback.format_exc()
-            if self._host.redactor is not None:
-                told = self._host.redactor.redact(told)
-            self._host.directory.step_file(task.path, task.attempt, "err").write_text(told)
-            return failed(
-                FAILED_BEFORE_START, "INTERNAL_ERROR", f"{type(defect).__name__}: {defect}", retryable=False
-            )
+            return self._failed_by(defect, order)
+        result.payload = {**result.payload, **facts}
+        return result
+
+    def _failed_by(self, defect: Exception, order: TaskOrder) -> TaskResult:
+        """A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step."""
+        told = "".join(traceback.format_exception(defect))
+        if self._host.redactor is not None:
+            told = self._host.redactor.redact(told)
+        self._host.directory.step_file(order.path, order.attempt, "err").write_text(told)
+        return failed(
+            FAILED_BEFORE_START, "INTERNAL_ERROR", f"{type(defect).__name__}: {defect}", retryable=False
+        )
 
     def _workflow_of(self, path: str) -> Workflow:
         if not self._called:

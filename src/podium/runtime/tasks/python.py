@@ -8,7 +8,7 @@ the function prints is the step's log, what it returns is the step's output.
 import asyncio
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from podium.core.expressions import EvaluationError
@@ -38,24 +38,28 @@ from podium.runtime.tasks.workers import Worker, Workers
 class PythonTasks:
     """A `Performer`."""
 
-    def __init__(self, host: TaskHost, inline: dict[str, Callable[..., Any]]) -> None:
+    def __init__(self, host: TaskHost) -> None:
         self._host = host
-        self._inline = inline
         self._workers = Workers(host)
 
     async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
-        body = order.step.body
-        assert isinstance(body, Python)
         if stopping.asked.is_set():
             return stopped(stopping.code)
-        function = self._inline.get(body.function)
+        begun = self.begin(order, stopping)
+        return begun if isinstance(begun, TaskResult) else await begun
+
+    def begin(self, order: TaskOrder, stopping: Stopping) -> TaskResult | Awaitable[TaskResult]:
+        """The end of a function of this process, if it has nothing to wait for; else what to wait for."""
+        body = order.step.body
+        assert isinstance(body, Python)
+        function = self._host.functions.get(body.function)
         try:
             prepared = Prepared(order, body, self._host, inline=function is not None)
         except (EvaluationError, PodiumError) as error:
             return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
         if function is not None:
-            return await _call_here(function, prepared, stopping)
-        return await self._call_elsewhere(prepared, stopping)
+            return _call_here(function, prepared, stopping)
+        return self._call_elsewhere(prepared, stopping)
 
     async def close(self) -> None:
         await self._workers.close()
@@ -128,34 +132,47 @@ class PythonTasks:
         return failed(code or 1, "PYTHON_ENDED", message, **facts)
 
 
-async def _call_here(function: Callable[..., Any], prepared: "Prepared", stopping: Stopping) -> TaskResult:
+def _call_here(
+    function: Callable[..., Any], prepared: "Prepared", stopping: Stopping
+) -> TaskResult | Awaitable[TaskResult]:
     try:
         result = function(**prepared.arguments)
-        if inspect.isawaitable(result):
-            running = asyncio.ensure_future(result)
-            asked = asyncio.ensure_future(stopping.asked.wait())
-            try:
-                done, _ = await asyncio.wait(
-                    (running, asked),
-                    timeout=prepared.order.step.timeout,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-            finally:
-                asked.cancel()
-                if not running.done():
-                    running.cancel()
-            if not done:
-                return timed_out(prepared.order.step.timeout)
-            if running not in done:
-                return stopped(stopping.code)
-            result = running.result()
     except Exception as error:
         return failed(1, "PYTHON_ERROR", f"{type(error).__name__}: {error}")
+    if inspect.isawaitable(result):
+        return _wait_for(result, prepared, stopping)
+    return _returned(result, prepared)
+
+
+async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: Stopping) -> TaskResult:
+    running = asyncio.ensure_future(result)
+    asked = asyncio.ensure_future(stopping.asked.wait())
     try:
-        text = json.dumps(result, ensure_ascii=False, allow_nan=False)
+        done, _ = await asyncio.wait(
+            (running, asked), timeout=prepared.order.step.timeout, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        asked.cancel()
+        if not running.done():
+            running.cancel()
+    if not done:
+        return timed_out(prepared.order.step.timeout)
+    if running not in done:
+        return stopped(stopping.code)
+    try:
+        value = running.result()
+    except Exception as error:
+        return failed(1, "PYTHON_ERROR", f"{type(error).__name__}: {error}")
+    ended = _returned(value, prepared)
+    return ended if isinstance(ended, TaskResult) else await ended
+
+
+def _returned(value: Any, prepared: "Prepared") -> TaskResult | Awaitable[TaskResult]:
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         return failed(1, "NOT_JSON", f"the function gave something that is no JSON: {error}", retryable=False)
-    return await prepared.given(result, text)
+    return prepared.given(value, text)
 
 
 class Prepared:
@@ -208,9 +225,13 @@ class Prepared:
             return failed(1, error.code, str(error), **facts)
         if values:
             facts["outputs"] = values
-        return await self.given(answer["result"], json.dumps(answer["result"], ensure_ascii=False), facts)
+        text = json.dumps(answer["result"], ensure_ascii=False)
+        ended = self.given(answer["result"], text, facts)
+        return ended if isinstance(ended, TaskResult) else await ended
 
-    async def given(self, value: Any, text: str, facts: dict[str, Any] | None = None) -> TaskResult:
+    def given(
+        self, value: Any, text: str, facts: dict[str, Any] | None = None
+    ) -> TaskResult | Awaitable[TaskResult]:
         """The function has returned: a text is the output as it is, anything else as JSON."""
         text = value if isinstance(value, str) else text
         facts = {**(facts or {}), "json": value}
@@ -221,10 +242,22 @@ class Prepared:
             facts |= {"truncated": True, "outputBytes": len(shown.encode())}
         if self.work.capture == "lines":
             facts["lines"] = lines_of(shown)
+        if self._file is not None:
+            return self._kept(self._file, text, facts, held_a_secret=shown != text)
+        return self._as_expected(facts)
+
+    async def _kept(
+        self, file: placing.OutputFile, text: str, facts: dict[str, Any], *, held_a_secret: bool
+    ) -> TaskResult:
         try:
-            if self._file is not None:
-                self._file.new.write(text.encode())
-                facts |= await self._file.keep(held_a_secret=shown != text)
+            file.new.write(text.encode())
+            facts |= await file.keep(held_a_secret=held_a_secret)
+        except PodiumError as unmet:
+            return failed(1, unmet.code, str(unmet), **facts)
+        return self._as_expected(facts)
+
+    def _as_expected(self, facts: dict[str, Any]) -> TaskResult:
+        try:
             check_files(self._files, self._host.directory)
             check_schema(self.work, facts)
         except PodiumError as unmet:
