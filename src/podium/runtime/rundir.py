@@ -34,6 +34,8 @@ class PathRefused(PodiumError):
 class RunDirectory:
     def __init__(self, runs: Path, run_id: str) -> None:
         self.path = runs / run_id
+        # For those who may be in another folder.
+        self.absolute = str(self.path.absolute())
         self.artifacts = self.path / "artifacts"
         self.logs = self.path / "logs"
         self.steps = self.logs / "steps"

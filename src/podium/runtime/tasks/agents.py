@@ -217,17 +217,11 @@ class AgentTasks:
         assert self._providers is not None
         body = request.folder / "body"
         sending = asyncio.ensure_future(self._providers.send(call, body))
-        asked = asyncio.ensure_future(stopping.asked.wait())
-        try:
-            done, _ = await asyncio.wait(
-                (sending, asked), timeout=order.step.timeout, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            asked.cancel()
-        if sending not in done:
+        first = await stopping.or_ends(sending, within=order.step.timeout)
+        if first != "ended":
             sending.cancel()
             await asyncio.wait((sending,))
-            return stopped(stopping.code) if done else timed_out(order.step.timeout)
+            return stopped(stopping.code) if first == "asked" else timed_out(order.step.timeout)
         return await asyncio.to_thread(provider.interpret, request, sending.result())
 
     # --- what came of it --------------------------------------------------------------------------

@@ -70,7 +70,7 @@ class CommandTasks:
     async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Command)
-        if stopping.asked.is_set():
+        if stopping.is_asked:
             return stopped(stopping.code)
         try:
             prepared = Prepared(order, body, self._host)
@@ -238,18 +238,11 @@ class Ended:
 
 
 async def _until_end(child: Child, family: Family, order: TaskOrder, stopping: Stopping) -> Ended:
-    asked = asyncio.ensure_future(stopping.asked.wait())
-    try:
-        done, _ = await asyncio.wait(
-            (child.ended, asked), timeout=order.step.timeout, return_when=asyncio.FIRST_COMPLETED
-        )
-    finally:
-        asked.cancel()
-    by_itself = child.ended in done
-    if not by_itself:
-        await families.stop(family.members, main=child, forced=stopping.forced)
+    first = await stopping.or_ends(child.ended, within=order.step.timeout)
+    if first != "ended":
+        await families.stop(family.members, main=child, forced=lambda: stopping.is_forced)
     code = await child.ended
-    return Ended(child, code, timed_out=not done, was_stopped=bool(done) and not by_itself)
+    return Ended(child, code, timed_out=first == "late", was_stopped=first == "asked")
 
 
 def _start(prepared: Program, out: Pipe, err: Pipe) -> Child:

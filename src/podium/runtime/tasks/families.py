@@ -123,7 +123,10 @@ class Strays:
 
 
 async def stop(
-    members: Callable[[], list[Seen]], *, main: Child | None = None, forced: asyncio.Event | None = None
+    members: Callable[[], list[Seen]],
+    *,
+    main: Child | None = None,
+    forced: Callable[[], bool] = lambda: False,
 ) -> list[Seen]:
     """End them all; returns those that cannot be ended."""
     loop = asyncio.get_running_loop()
@@ -134,7 +137,7 @@ async def stop(
         alive = members()
         if not alive and (main is None or main.ended.done()):
             return []
-        out_of_time = loop.time() >= deadline or (forced is not None and forced.is_set())
+        out_of_time = loop.time() >= deadline or forced()
         for process in alive:
             if out_of_time:
                 proc.send(process, signal.SIGKILL)

@@ -63,16 +63,16 @@ class TaskHost:
         lookup = order.lookup
         for name, text in (*order.workflow.env.items(), *work.env.items()):
             environment[name] = _checked(name, render(text, lookup))
-        environment |= self.secrets_of(work)
-        environment |= {
-            "PODIUM_RUN_ID": order.run_id,
-            "PODIUM_RUN_DIR": str(self.directory.path.absolute()),
-            "PODIUM_ARTIFACTS": str(self.directory.artifacts.absolute()),
-            "PODIUM_STEP": order.step.step_id,
-            "PODIUM_VISIT": order.visit,
-            "PODIUM_ATTEMPT": str(order.attempt),
-            "PODIUM_OUTPUT": str(self.directory.output_values(order.path, order.attempt).absolute()),
-        }
+        if work.secrets:
+            environment |= self.secrets_of(work)
+        environment["PODIUM_RUN_ID"] = order.run_id
+        environment["PODIUM_RUN_DIR"] = directory = self.directory.absolute
+        environment["PODIUM_ARTIFACTS"] = f"{directory}/{self.directory.artifacts.name}"
+        environment["PODIUM_STEP"] = order.step.step_id
+        environment["PODIUM_VISIT"] = order.visit
+        environment["PODIUM_ATTEMPT"] = str(order.attempt)
+        values = self.directory.output_values(order.path, order.attempt)
+        environment["PODIUM_OUTPUT"] = f"{directory}/{self.directory.outputs.name}/{values.name}"
         return environment
 
     def secrets_of(self, work: Work) -> dict[str, str]:

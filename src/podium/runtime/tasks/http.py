@@ -61,7 +61,7 @@ class HttpTasks:
     async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Http)
-        if stopping.asked.is_set():
+        if stopping.is_asked:
             return stopped(stopping.code)
         try:
             library = _library()
@@ -88,24 +88,18 @@ class HttpTasks:
         loop = asyncio.get_running_loop()
         began = loop.time()
         exchange = asyncio.ensure_future(_exchange(self._client(library), prepared))
-        asked = asyncio.ensure_future(stopping.asked.wait())
         try:
-            done, _ = await asyncio.wait(
-                (exchange, asked),
-                timeout=prepared.order.step.timeout,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
+            first = await stopping.or_ends(exchange, within=prepared.order.step.timeout)
         finally:
-            asked.cancel()
             if not exchange.done():
                 exchange.cancel()
         await asyncio.gather(exchange, return_exceptions=True)
         prepared.out.end()
         facts = shown_facts(prepared.out, most_shown(prepared.work, prepared.order.workflow))
         facts["durationMs"] = round((loop.time() - began) * 1000)
-        if not done:
+        if first == "late":
             return timed_out(prepared.order.step.timeout, **facts)
-        if exchange not in done:
+        if first == "asked":
             return stopped(stopping.code, **facts)
         try:
             answer = exchange.result()

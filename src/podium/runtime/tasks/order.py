@@ -1,8 +1,9 @@
 """An order to carry out one attempt of a step, what came of it, and how it is stopped on the way."""
 
 import asyncio
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
 
 from podium.core.expressions import MISSING, Lookup
 from podium.model.events import EventType
@@ -59,20 +60,52 @@ class TaskResult:
     payload: dict[str, Any]
 
 
-@dataclass(slots=True)
 class Stopping:
     """A wish to stop an attempt: asked for, or forced; the code says why."""
 
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-    forced: asyncio.Event = field(default_factory=asyncio.Event)
-    code: str = "CANCELLED"
+    __slots__ = ("_wake", "code", "is_asked", "is_forced")
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.is_forced = False
+        self.code = "CANCELLED"
+        self._wake: Callable[[], None] | None = None
 
     def ask(self, code: str, *, force: bool) -> None:
-        if not self.asked.is_set():
+        if not self.is_asked:
             self.code = "CANCELLED" if code == "FORCED" else code
-        self.asked.set()
-        if force:
-            self.forced.set()
+        self.is_asked = True
+        self.is_forced |= force
+        if self._wake is not None:
+            self._wake()
+
+    async def or_ends(
+        self, *work: "asyncio.Future[Any]", within: float | None
+    ) -> Literal["ended", "asked", "late"]:
+        """What comes first: something of the work ends, somebody asks for its end, or the time is over."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+
+        def wake(*_: Any) -> None:
+            if not woken.done():
+                woken.set_result(None)
+
+        for one in work:
+            one.add_done_callback(wake)
+        self._wake = wake
+        timer = loop.call_later(within, wake) if within is not None else None
+        try:
+            if not self.is_asked:
+                await woken
+        finally:
+            self._wake = None
+            if timer is not None:
+                timer.cancel()
+            for one in work:
+                one.remove_done_callback(wake)
+        if any(one.done() for one in work):
+            return "ended"
+        return "asked" if self.is_asked else "late"
 
 
 class Performer(Protocol):

@@ -18,6 +18,8 @@ from podium.runtime.rundir import NewFile
 STDERR_TAIL: Final = 2000
 _CHUNK: Final = 1 << 16
 _F_GETPIPE_SZ: Final = 1032
+# A program that takes longer is listened to while it runs.
+_A_MOMENT: Final = 0.005
 
 
 class Output:
@@ -104,13 +106,23 @@ class Output:
 
 
 class Pipe:
-    """Carries what a program writes to an `Output`."""
+    """Carries what a program writes to an `Output`.
+
+    Most programs are done in a moment and write little: their pipe is read once, at their end. Only who takes longer is
+    listened to; until then the pipe itself has room.
+    """
 
     def __init__(self, output: Output) -> None:
         self.output = output
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
         self._is_open = True
+        self._listening: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
+            _A_MOMENT, self._listen
+        )
+
+    def _listen(self) -> None:
+        self._listening = None
         asyncio.get_running_loop().add_reader(self._reader, self._on_readable)
 
     def close_writer(self) -> None:
@@ -157,5 +169,8 @@ class Pipe:
 
     def _let_go(self) -> None:
         self._is_open = False
-        asyncio.get_running_loop().remove_reader(self._reader)
+        if self._listening is not None:
+            self._listening.cancel()
+        else:
+            asyncio.get_running_loop().remove_reader(self._reader)
         os.close(self._reader)

@@ -93,7 +93,7 @@ def spawn(
     argv: list[str], env: Mapping[str, str], *, program: str, cwd: Path, stdin: int, stdout: int, stderr: int
 ) -> Child:
     """Start a program. Raises OSError if it cannot be started."""
-    if cwd != Path.cwd():
+    if str(cwd) != os.getcwd():  # noqa: PTH109 - a text is compared for every command
         return _spawn_elsewhere(argv, env, program, cwd, stdin, stdout, stderr)
     pid = os.posix_spawn(
         program,
@@ -135,11 +135,13 @@ def find_program(name: str, path: str | None, cwd: Path) -> str:
         if not os.access(found, os.X_OK) or found.is_dir():
             raise PermissionError(name)
         return str(found)
-    refused = False
-    for folder in (path if path is not None else os.defpath).split(os.pathsep):
-        # Texts, not paths: this is done for every command.
-        candidate = f"{folder}/{name}" if folder.startswith("/") else f"{cwd}/{folder or '.'}/{name}"
+    # Texts, not paths: this is done for every command.
+    candidates = [
+        f"{folder}/{name}" if folder.startswith("/") else f"{cwd}/{folder or '.'}/{name}"
+        for folder in (path if path is not None else os.defpath).split(os.pathsep)
+    ]
+    for candidate in candidates:
         if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):  # noqa: PTH112
             return candidate
-        refused |= os.access(candidate, os.F_OK)
+    refused = any(os.access(candidate, os.F_OK) for candidate in candidates)
     raise PermissionError(name) if refused else FileNotFoundError(name)

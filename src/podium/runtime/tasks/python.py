@@ -43,7 +43,7 @@ class PythonTasks:
         self._workers = Workers(host)
 
     async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
-        if stopping.asked.is_set():
+        if stopping.is_asked:
             return stopped(stopping.code)
         begun = self.begin(order, stopping)
         return begun if isinstance(begun, TaskResult) else await begun
@@ -99,33 +99,25 @@ class PythonTasks:
         """Until there is an answer, the process has gone, the time is over, or somebody asks for its end."""
         order, child = prepared.order, worker.child
         answer = asyncio.ensure_future(worker.call(prepared.request(), pipes))
-        asked = asyncio.ensure_future(stopping.asked.wait())
-        try:
-            done, _ = await asyncio.wait(
-                # The process, too: a child it has forked may hold the other end of the socket open.
-                (answer, asked, child.ended),
-                timeout=order.step.timeout,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            asked.cancel()
-        given = answer.result() if answer in done else None
+        # The process, too: a child it has forked may hold the other end of the socket open.
+        first = await stopping.or_ends(answer, child.ended, within=order.step.timeout)
+        given = answer.result() if answer.done() else None
         if given is not None:
             for pipe in pipes:
                 pipe.end()
             await self._workers.give_back(worker, prepared.work.limits)
             return await prepared.answered(given)
         answer.cancel()
-        await families.stop(family.members, main=child, forced=stopping.forced)
+        await families.stop(family.members, main=child, forced=lambda: stopping.is_forced)
         await asyncio.gather(answer, return_exceptions=True)
         worker.leave()
         code = await child.ended
         for pipe in pipes:
             pipe.end()
         facts = prepared.facts_without_answer()
-        if not done:
+        if first == "late":
             return timed_out(order.step.timeout, **facts)
-        if asked in done:
+        if first == "asked":
             return stopped(stopping.code, **facts)
         how = f"killed by {child.killed_by.name}" if child.killed_by is not None else f"exit code {code}"
         message = f"the process of the function ended before it gave a result: {how}"
@@ -146,18 +138,14 @@ def _call_here(
 
 async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: Stopping) -> TaskResult:
     running = asyncio.ensure_future(result)
-    asked = asyncio.ensure_future(stopping.asked.wait())
     try:
-        done, _ = await asyncio.wait(
-            (running, asked), timeout=prepared.order.step.timeout, return_when=asyncio.FIRST_COMPLETED
-        )
+        first = await stopping.or_ends(running, within=prepared.order.step.timeout)
     finally:
-        asked.cancel()
         if not running.done():
             running.cancel()
-    if not done:
+    if first == "late":
         return timed_out(prepared.order.step.timeout)
-    if running not in done:
+    if first == "asked":
         return stopped(stopping.code)
     try:
         value = running.result()
