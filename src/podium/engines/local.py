@@ -20,7 +20,6 @@ from uuid import uuid4
 import msgspec
 
 from podium.core.canonical import canonical_sha256
-from podium.core.keys import key_v1, slot_of
 from podium.core.machine import RULES_VERSION
 from podium.core.plans import plan_bytes, steps_of
 from podium.errors import PodiumError, RunNotFound, StaleFence
@@ -28,7 +27,6 @@ from podium.model.commands import RunTask
 from podium.model.events import (
     EventRecord,
     EventType,
-    EventWrite,
     RunIdentity,
     encode_payload,
 )
@@ -56,6 +54,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import TaskResult
 from podium.runtime.tasks.performing import RunTasks
+from podium.runtime.writing import new_event
 
 LEASE: Final = timedelta(seconds=30)
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
@@ -149,7 +148,9 @@ class LocalEngine:
             payload["rerunFrom"] = request.rerun_from
             if request.only_changed:
                 payload["onlyChanged"] = True
-        await self._store.create_run(new, [self._write(identity, EventType.RUN_QUEUED, payload)])
+        at = timestamp(self._clock.now())
+        queued = new_event(identity, EventType.RUN_QUEUED, at, encode_payload(payload))
+        await self._store.create_run(new, [queued])
         return run_id
 
     async def _is_there(self, run_id: RunId) -> bool:
@@ -159,20 +160,6 @@ class LocalEngine:
         except RunNotFound:
             return False
         return True
-
-    def _write(
-        self, identity: RunIdentity, event_type: str, payload: dict[str, Any], attempt: int = 1
-    ) -> EventWrite:
-        return EventWrite(
-            event_id=str(uuid4()),
-            event_type=event_type,
-            idempotency_key=key_v1(
-                identity.run_id, slot_of(event_type), attempt, event_type, identity.plan_version
-            ),
-            emitted_at=timestamp(self._clock.now()),
-            logical_attempt_id=attempt,
-            payload=encode_payload(payload),
-        )
 
     # --- driving ----------------------------------------------------------------------------------
 
@@ -321,7 +308,8 @@ class LocalEngine:
         while records := await self._store.read(run_id, after=after, limit=5000):
             after = records[-1].run_seq
             openings += sum(1 for record in records if record.event_type == EventType.RUN_REOPENED)
-        write = self._write(run.identity, EventType.RUN_REOPENED, {}, openings)
+        at = timestamp(self._clock.now())
+        write = new_event(run.identity, EventType.RUN_REOPENED, at, attempt=openings)
         await self._store.append(run_id, [write], fence=lease.fence)
 
     async def _beginning(self, run_id: RunId) -> tuple[dict[str, Any], Timestamp | None]:

@@ -3,14 +3,14 @@
 from typing import Any
 from uuid import uuid4
 
-from podium.core.keys import key_v1, slot_of
 from podium.errors import PodiumError
-from podium.model.events import EventType, EventWrite, encode_payload
+from podium.model.events import EventType, encode_payload
 from podium.model.runs import Run
 from podium.model.times import timestamp
 from podium.model.transitions import TERMINAL
 from podium.ports.clock import Clock
 from podium.ports.store import Store
+from podium.runtime.writing import new_event
 
 
 class RunIsOver(PodiumError):
@@ -28,14 +28,12 @@ async def send_signal(
         raise RunIsOver(f"run {run_id!r} has ended ({run.status.value.lower()}); there is nothing to signal")
     signal_id = str(uuid4())
     body = {"signalId": signal_id, "signalType": signal_type, "payload": payload}
-    identity = run.identity
-    slot = slot_of(EventType.SIGNAL_ACCEPTED, subject=signal_id)
-    write = EventWrite(
-        event_id=str(uuid4()),
-        event_type=EventType.SIGNAL_ACCEPTED,
-        idempotency_key=key_v1(identity.run_id, slot, 1, EventType.SIGNAL_ACCEPTED, identity.plan_version),
-        emitted_at=timestamp(clock.now()),
-        payload=encode_payload(body),
+    write = new_event(
+        run.identity,
+        EventType.SIGNAL_ACCEPTED,
+        timestamp(clock.now()),
+        encode_payload(body),
+        subject=signal_id,
     )
-    await store.append(identity.run_id, [write])
+    await store.append(run.identity.run_id, [write])
     return run

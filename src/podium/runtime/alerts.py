@@ -5,16 +5,15 @@ and only whoever got it into the log calls the hook.
 """
 
 import logging
-from uuid import uuid4
 
-from podium.core.keys import key_v1, slot_of
 from podium.model.alerts import Alert, AlertCode
-from podium.model.events import EventType, EventWrite, encode_payload
+from podium.model.events import EventType, encode_payload
 from podium.model.ids import RunId
 from podium.model.times import timestamp
 from podium.ports.bus import AlertHook
 from podium.ports.clock import Clock
 from podium.ports.store import EventLog
+from podium.runtime.writing import new_event
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +32,13 @@ class Alerting:
     async def raise_alert(self, run_id: RunId, alert: Alert) -> bool:
         """Record an alert about a run; False if it had been raised before."""
         run = (await self._store.get_run(run_id)).identity
-        slot = slot_of(EventType.ALERT_RAISED, subject=f"{alert.code}:{alert.subject}")
-        write = EventWrite(
-            event_id=str(uuid4()),
-            event_type=EventType.ALERT_RAISED,
-            idempotency_key=key_v1(run_id, slot, 1, EventType.ALERT_RAISED, run.plan_version),
-            emitted_at=timestamp(self._clock.now()),
-            payload=encode_payload({"code": alert.code, "subject": alert.subject, "message": alert.message}),
+        told = {"code": alert.code, "subject": alert.subject, "message": alert.message}
+        write = new_event(
+            run,
+            EventType.ALERT_RAISED,
+            timestamp(self._clock.now()),
+            encode_payload(told),
+            subject=f"{alert.code}:{alert.subject}",
         )
         (appended,) = await self._store.append(run_id, [write])
         if appended.duplicate:

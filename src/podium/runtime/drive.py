@@ -12,15 +12,13 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
-from uuid import uuid4
 
 import msgspec
 
-from podium.core.keys import key_v1, slot_of
 from podium.core.machine import Machine
 from podium.errors import InvalidEvent, LogMoved, PodiumError, StaleFence
 from podium.model.commands import CancelTask, CancelTimer, Command, Probe, Question, Record, RunTask, SetTimer
@@ -42,6 +40,7 @@ from podium.ports.store import EventLog
 from podium.runtime.recording import Recorder
 from podium.runtime.spilling import is_spilled, spill, whole
 from podium.runtime.tasks.order import TaskResult, stopped
+from podium.runtime.writing import new_event
 
 Observer = Callable[[Sequence[EventRecord]], None]
 
@@ -81,7 +80,7 @@ class World:
     payloads: Callable[[], ArtifactStore] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Happening:
     """Something that is to be recorded."""
 
@@ -315,8 +314,8 @@ class Driver:
                     self._inbox.popleft()
                     await self._read_on(batch)
                     continue
-                if happening.event_type in _ENDS_OF_TASKS:
-                    happening = await self._storable(happening)
+                if happening.event_type in _ENDS_OF_TASKS and happening.encoded is None:
+                    await self._make_storable(happening)
                 taken.append(self._inbox.popleft())
                 batch.fold(happening)
             last = await self._commit(batch)
@@ -327,18 +326,18 @@ class Driver:
             self._expect(happening, -1)
         return last
 
-    async def _storable(self, happening: Happening) -> Happening:
-        """With a payload that a store keeps. What cannot be kept is an end too: the step has failed."""
+    async def _make_storable(self, happening: Happening) -> None:
+        """Give it a payload that a store keeps. What cannot be kept is an end too: the step has failed."""
         try:
             encoded = encode_payload(happening.payload)
             if len(encoded) > MOST_PAYLOAD_BYTES and self._world.payloads is not None:
                 encoded = await spill(happening.payload, self._world.payloads())
             check_payload(encoded)
+            happening.encoded = encoded
         except InvalidEvent as error:
             told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
-            payload = {"exitCode": _NOT_KEPT, "error": told}
-            return replace(happening, event_type=EventType.STEP_FAILED, payload=payload)
-        return replace(happening, encoded=encoded)
+            happening.event_type = EventType.STEP_FAILED
+            happening.payload = {"exitCode": _NOT_KEPT, "error": told}
 
     async def _read_on(self, batch: "_Batch") -> None:
         """What others have written, in its order."""
@@ -360,7 +359,7 @@ class Driver:
             try:
                 appended = await self._recorder.append(
                     self._identity.run_id,
-                    await self._all_storable(batch.writes),
+                    batch.writes if batch.fits else await self._all_storable(batch.writes),
                     fence=self._fence,
                     after=batch.after,
                     set_wake_ups=[
@@ -386,7 +385,7 @@ class Driver:
     async def _all_storable(self, writes: list[EventWrite]) -> list[EventWrite]:
         """Decisions can be large too: the outputs of a run."""
         kept = self._world.payloads
-        if kept is None or all(len(write.payload) <= MOST_PAYLOAD_BYTES for write in writes):
+        if kept is None:
             return writes
         return [
             write
@@ -508,13 +507,25 @@ class _Batch:
         # Slots given and taken, to be put back if nothing of this counts.
         self._begun: list[tuple[str, int]] = []
         self._ended: list[tuple[str, int]] = []
+        # No payload is larger than an event may be.
+        self.fits = True
 
     def fold(self, happening: Happening) -> None:
         """Record something, and learn what follows from it."""
         driver = self._driver
         if not self.writes:
             self.after = driver.machine.last_seq
-        write = _write(driver._identity, happening, timestamp(driver.now()))
+        write = new_event(
+            driver._identity,
+            happening.event_type,
+            timestamp(driver.now()),
+            happening.encoded if happening.encoded is not None else encode_payload(happening.payload),
+            step_id=happening.path,
+            attempt=happening.attempt,
+            engine_attempt=happening.engine_attempt,
+            subject=happening.subject,
+        )
+        self.fits &= len(write.payload) <= MOST_PAYLOAD_BYTES
         self.writes.append(write)
         if happening.event_type == EventType.TIMER_FIRED and happening.subject is not None:
             self.dropped.append(happening.subject)
@@ -589,19 +600,3 @@ class _Batch:
             if not driver._has_started(*key):
                 self.fold(Happening(EventType.STEP_STARTED, *key, engine_attempt=attempt))
             self.acts.append(partial(driver.start, task))
-
-
-def _write(identity: RunIdentity, happening: Happening, at: str) -> EventWrite:
-    slot = slot_of(happening.event_type, step_id=happening.path, subject=happening.subject)
-    return EventWrite(
-        event_id=str(uuid4()),
-        event_type=happening.event_type,
-        idempotency_key=key_v1(
-            identity.run_id, slot, happening.attempt, happening.event_type, identity.plan_version
-        ),
-        emitted_at=at,
-        step_id=happening.path,
-        logical_attempt_id=happening.attempt,
-        engine_attempt_id=happening.engine_attempt,
-        payload=happening.encoded if happening.encoded is not None else encode_payload(happening.payload),
-    )

@@ -568,6 +568,8 @@ def _block_of(step: Step) -> Block | None:
 
 def _split(part: str) -> tuple[str, int, int | None]:
     """`Deploy#2[3]`: its name, its visit, the iteration."""
+    if "[" not in part and "#" not in part:
+        return part, 1, None
     name, _, rest = part.partition("[")
     name, _, visit = name.partition("#")
     index = rest.removesuffix("]")

@@ -26,7 +26,7 @@ import msgspec
 from podium.core.machine import attempts, calls, checkpoint, holds, loops, signals
 from podium.core.machine.commands import command, obligation
 from podium.core.machine.program import WorkflowProgram, program_of
-from podium.core.machine.tree import Phase, Scope, Visit
+from podium.core.machine.tree import Phase, Scope, Visit, prefix_of
 from podium.core.machine.values import ScopeView, Surroundings
 from podium.model.commands import CancelTimer, Command, Question, Record, SetTimer
 from podium.model.events import EventRecord, EventType
@@ -186,11 +186,13 @@ class Machine:
             scope = pending.pop()
             if not path.startswith(scope.prefix):
                 continue
-            index = scope.block.index.get(path[len(scope.prefix) :])
+            rest = path[len(scope.prefix) :]
+            index = scope.block.index.get(rest)
             if index is not None:
                 return scope, index
-            for visit in scope.live.values():
-                pending.extend(visit.scopes.values())
+            inner = scope.live.get(scope.block.index.get(_first_name(rest), -1))
+            if inner is not None:
+                pending.extend(_scopes_towards(inner, path))
         return None
 
     # --- the agenda -------------------------------------------------------------------------------
@@ -228,6 +230,24 @@ class Machine:
         self._touched.clear()
         self._dropped.clear()
         return owed
+
+
+def _first_name(rest: str) -> str:
+    """The step that a path leads to first: `Deploy` of `Deploy#2[3]/Build`."""
+    for place, letter in enumerate(rest):
+        if letter in "/[#":
+            return rest[:place]
+    return rest
+
+
+def _scopes_towards(visit: Visit, path: str) -> list[Scope]:
+    """Where a path can go on below a visit; of a loop it is one iteration, however many there are."""
+    before = f"{prefix_of(visit)}["
+    if not path.startswith(before):
+        return list(visit.scopes.values())
+    number = path[len(before) : path.find("]", len(before))]
+    scope = visit.scopes.get(int(number)) if number.isdecimal() else None
+    return [scope] if scope is not None else []
 
 
 def payload_of(event: EventRecord) -> dict[str, Any]:

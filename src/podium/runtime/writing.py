@@ -1,0 +1,39 @@
+"""Events to be written: where each gets its id and its idempotency key."""
+
+import os
+
+from podium.core.keys import key_v1, slot_of
+from podium.model.events import NO_PAYLOAD, EventWrite, RunIdentity
+from podium.model.times import Timestamp
+
+
+def new_event(
+    run: RunIdentity,
+    event_type: str,
+    at: Timestamp,
+    payload: bytes = NO_PAYLOAD,
+    *,
+    step_id: str | None = None,
+    attempt: int = 1,
+    engine_attempt: int = 1,
+    subject: str | None = None,
+) -> EventWrite:
+    """`subject`: what an event is about that is about no step; see `slot_of`."""
+    slot = slot_of(event_type, step_id=step_id, subject=subject)
+    return EventWrite(
+        event_id=random_uuid(),
+        event_type=event_type,
+        idempotency_key=key_v1(run.run_id, slot, attempt, event_type, run.plan_version),
+        emitted_at=at,
+        step_id=step_id,
+        logical_attempt_id=attempt,
+        engine_attempt_id=engine_attempt,
+        payload=payload,
+    )
+
+
+def random_uuid() -> str:
+    """A UUID of version 4. Every event needs one, and the standard library takes thrice as long."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
