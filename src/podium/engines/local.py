@@ -245,7 +245,8 @@ class LocalEngine:
             raise _completed(run_id)  # while we waited for our turn
         plan = load_plan(directory, run)
         processes.become_subreaper()
-        directory.remove_leftovers()
+        if run.head > 1:
+            directory.remove_leftovers()  # of a process that drove it before us
         workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
         asked, started_at = await self._beginning(run_id)
         facts = _facts(run, plan, directory, workspace, started_at or timestamp(self._clock.now()))
@@ -472,7 +473,7 @@ class _Driving:
 def _write_last(state: StateFile, journal: Journal) -> None:
     """Views of the log: a full disk does not change how the run has ended."""
     with contextlib.suppress(OSError):
-        state.write()
+        state.write_last()
     with contextlib.suppress(OSError):
         journal.close()
 

@@ -5,6 +5,7 @@ with the hash before and after; the plan itself is accepted only if such a chain
 `plan.1.json`, `plan.2.json`. Whoever replaces it holds the run's lock.
 """
 
+from functools import lru_cache
 from hashlib import sha256
 
 import msgspec
@@ -39,6 +40,12 @@ def load_plan(directory: RunDirectory, run: Run) -> Plan:
         raise PlanMissing(
             f"{directory.plan} is not the plan that run {run.identity.run_id!r} was created with"
         )
+    return _read(content)
+
+
+@lru_cache(maxsize=8)
+def _read(content: bytes) -> Plan:
+    """Many runs of one plan share it, and what follows from it."""
     return read_plan(content)
 
 

@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -151,6 +152,7 @@ def _read(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+@cache
 def _start_of(pid: int) -> int:
     """When a process began, in ticks since boot: with the pid, its name."""
     try:
@@ -159,6 +161,7 @@ def _start_of(pid: int) -> int:
         return 0
 
 
+@cache
 def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -64,7 +64,8 @@ class RunDirectory:
 
     def make(self) -> None:
         for folder in (self.artifacts, self.steps, self.outputs):
-            folder.mkdir(parents=True, exist_ok=True)
+            if not folder.is_dir():
+                folder.mkdir(parents=True, exist_ok=True)
 
     def remove_leftovers(self) -> None:
         """Temporary files of a process that died while it wrote, and what its steps had handed over by then."""

@@ -89,6 +89,11 @@ class StateFile:
         if self._is_behind and self._now() >= self._next_write:
             self.write()
 
+    def write_last(self) -> None:
+        """What has happened since it was written; whoever ends a run has written it already."""
+        if self._is_behind:
+            self.write()
+
     def write(self) -> None:
         self._is_behind = False
         if not self._may_write():

@@ -13,6 +13,7 @@ from podium.core.machine.conditions import Ask, compile_condition
 from podium.model.conditions import Condition
 from podium.model.expressions import Reference
 from podium.model.plan import (
+    PLAIN_WORK,
     Agent,
     Approval,
     Block,
@@ -27,6 +28,7 @@ from podium.model.plan import (
     Step,
     Target,
     While,
+    Work,
     Workflow,
 )
 
@@ -172,7 +174,19 @@ Kept = dict[str, frozenset[str]]
 
 
 def program_of(plan: Plan) -> WorkflowProgram:
-    return WorkflowProgram(plan.workflow, kept_fields(plan.workflow))
+    """The program of a plan; many runs of one plan share it."""
+    global _newest
+    for known, program in _newest:
+        if known is plan:
+            return program
+    program = WorkflowProgram(plan.workflow, kept_fields(plan.workflow))
+    _newest = ((plan, program), *_newest[: _MOST_KEPT - 1])
+    return program
+
+
+_MOST_KEPT: Final = 8
+# Replaced as a whole: threads may ask at the same time.
+_newest: tuple[tuple[Plan, WorkflowProgram], ...] = ()
 
 
 # --- what is read later ---------------------------------------------------------------------------
@@ -229,6 +243,8 @@ def _parts(part: Any) -> Iterator[Any]:
             inside = found
         elif kind is dict:
             inside = found.values()
+        elif kind is Work and found == PLAIN_WORK:
+            continue
         else:
             yield found
             inside = [getattr(found, name) for name in kind.__struct_fields__]

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +37,7 @@ awaited: set[int] = set()
 
 def become_subreaper() -> None:
     """What the children of our children leave behind comes to us instead of to init."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    _c_library().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # Whoever started us may have left SIGCHLD ignored: then the kernel throws exit statuses away.
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
         with contextlib.suppress(ValueError):  # only the main thread may; the others cannot help it
@@ -47,6 +48,11 @@ def become_subreaper() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
 
 
 class Child:
