@@ -133,6 +133,27 @@ def test_an_approval_waits_for_a_person(place: Place, answer: str, code: int, ra
     assert (place.folder / "deployed").exists() is ran
 
 
+def test_what_would_change_nothing_is_refused_at_once(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - name: Ask
+            approval: {message: Deploy?, form: {ticket: {type: string, required: true}}}
+          - {name: B, command: [touch, deployed]}
+        """
+    )
+    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until(lambda: status_is(place, "waiting"))
+    assert "the form needs 'ticket'" in control(place, "approve", "Ask", code=64)
+    assert "'ticket' is not NAME=VALUE" in control(place, "approve", "Ask", "--field", "ticket", code=64)
+    assert "nobody is asked there" in control(place, "reject", "B", code=64)
+    assert "SIGNAL_IGNORED" in control(place, "retry-step", "B", code=64)
+    assert not [event for event in place.events() if event["eventType"].startswith("Signal")]
+    control(place, "approve", "--field", "ticket=T-1")
+    assert ended(process)[0] == 0
+    assert (place.folder / "deployed").exists()
+
+
 @pytest.mark.rule("D28")
 def test_cancel_from_another_terminal_is_noticed_during_a_step(place: Place) -> None:
     process = begun(place)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -168,6 +169,22 @@ def test_the_kept_plan_is_what_a_run_goes_on_with(place: Place) -> None:
     plan = place.file("plan.json")
     plan.write_bytes(plan.read_bytes().replace(b"false", b"truer"))
     assert "PLAN_MISSING" in place.run("resume", place.run_id, code=65).stderr
+
+
+def test_a_run_begun_under_other_rules_is_not_gone_on_with(place: Place) -> None:
+    place.write("steps: [{name: A, command: [sh, -c, 'test -f go']}]")
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--quiet", code=1)
+    with sqlite3.connect(place.runs / "podium.db") as database:
+        database.execute(
+            """UPDATE events SET payload =
+            CAST(replace(CAST(payload AS TEXT), '"rulesVersion":', '"rulesVersion":9') AS BLOB)"""
+        )
+    (place.folder / "go").touch()
+    before = len(place.events())
+    told = place.run("resume", place.run_id, "--quiet", code=78).stderr
+    assert "OTHER_RULES" in told
+    assert f"podium rerun {place.run_id}" in told
+    assert len(place.events()) == before
 
 
 @pytest.mark.rule("G17")

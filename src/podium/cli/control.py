@@ -1,13 +1,19 @@
 """Commands for runs that are under way: from any terminal, on the same store, whoever drives the run."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import click
 
 from podium.cli.storing import store_option, tenant_option, using_store
-from podium.operations.signals import send_signal
-from podium.wiring import system_clock
+from podium.model.runs import Run
+from podium.model.transitions import TERMINAL
+from podium.operations.signals import check_signal, send_signal
+from podium.ports.store import Store
+from podium.runtime.kept_plan import PlanMissing, load_plan
+from podium.runtime.rundir import RunDirectory
+from podium.wiring import payload_store, runs_folder, system_clock
 
 Command: TypeAlias = Callable[..., Any]
 
@@ -20,9 +26,31 @@ def _on_run(command: Command) -> Command:
 
 def _send(store: str | None, tenant: str, run_id: str, signal: str, told: str, **payload: Any) -> int:
     body = {name: value for name, value in payload.items() if value is not None}
-    run = using_store(store, lambda opened: send_signal(opened, system_clock(), tenant, run_id, signal, body))
+
+    async def work(opened: Store) -> Run:
+        if signal in _ABOUT_A_STEP:
+            await _check(opened, tenant, run_id, signal, body)
+        return await send_signal(opened, system_clock(), tenant, run_id, signal, body)
+
+    run = using_store(store, work)
     click.echo(f"{told} (the run is {run.status.value.lower()})")
     return 0
+
+
+# What can find nothing to act on; that is told at once, where the plan of the run is at hand.
+_ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
+
+
+async def _check(store: Store, tenant: str, run_id: str, signal: str, body: dict[str, Any]) -> None:
+    run = await store.runs.find(tenant, run_id)
+    if run.status in TERMINAL:
+        return
+    directory = RunDirectory(runs_folder(None), run_id)
+    try:
+        plan = load_plan(directory, run)
+    except PlanMissing:
+        return
+    await check_signal(store, run, plan, signal, body, partial(payload_store, directory.payloads))
 
 
 @click.command()
@@ -80,7 +108,10 @@ def approve(
 
     STEP may be left out when only one waits.
     """
-    form = dict(field.split("=", 1) for field in fields if "=" in field)
+    unclear = next((field for field in fields if "=" not in field), None)
+    if unclear is not None:
+        raise click.BadParameter(f"{unclear!r} is not NAME=VALUE", param_hint="--field")
+    form = dict(field.split("=", 1) for field in fields)
     return _send(store, tenant, run_id, "APPROVE", "approved", stepId=step, form=form or None, by=by)
 
 

@@ -76,6 +76,12 @@ class ProviderMissing(PodiumError):
     code = "PROVIDER_NOT_INSTALLED"
 
 
+class OtherRules(PodiumError):
+    """Begun by a version that decides differently: its log cannot be gone on with."""
+
+    code = "OTHER_RULES"
+
+
 class RunEndedAlready(PodiumError):
     """A completed run is never taken up again."""
 
@@ -320,7 +326,14 @@ class LocalEngine:
             if record.event_type == EventType.RUN_QUEUED:
                 asked = msgspec.json.decode(record.payload)
             elif record.event_type == EventType.RUN_STARTED:
-                return asked, msgspec.json.decode(record.payload).get("run", {}).get("started_at")
+                started = msgspec.json.decode(record.payload)
+                rules = started.get("rulesVersion", RULES_VERSION)
+                if rules != RULES_VERSION:
+                    raise OtherRules(
+                        f"run {run_id!r} was begun under rules {rules}, and this version of Podium has rules "
+                        f"{RULES_VERSION}; finish it with the version that began it, or `podium rerun {run_id}`"
+                    )
+                return asked, started.get("run", {}).get("started_at")
         return asked, None
 
     async def _with_earlier(self, tasks: RunTasks, asked: dict[str, Any]) -> Tasks:

@@ -12,7 +12,7 @@ from podium.model.times import Timestamp, moment
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
-from podium.runtime.spilling import whole
+from podium.runtime.replaying import replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,7 @@ async def explain_run(
     run_id = run.identity.run_id
     if run.status in TERMINAL:
         return Explanation(run, run.status.value, ())
-    machine = Machine(plan)
-    after = 0
-    while records := await store.read(run_id, after=after, limit=5000):
-        after = records[-1].run_seq
-        for record in records:
-            machine.advance(await whole(record, payloads))
+    machine = await replayed(store, run_id, plan, payloads)
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
     return Explanation(run, run.status.value, reasons_of(machine, run_id))
