@@ -7,7 +7,7 @@ earlier run of its workflow has made of the same inputs. Nothing is ever taken o
 """
 
 import asyncio
-import shutil
+import stat
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -259,4 +259,4 @@ def _copy(source: Path, kept: dict[str, str], artifacts: Path) -> None:
     target = inside(artifacts, kept["path"], what="artifact")
     if not target.is_file() or digest_of(target) != kept["sha256"]:
         write_atomically(target, source.read_bytes())
-        shutil.copymode(source, target)
+        target.chmod(stat.S_IMODE(source.stat().st_mode))

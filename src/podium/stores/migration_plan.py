@@ -6,7 +6,7 @@ migration that was changed afterwards means two histories. How to ask and how to
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 from podium.errors import StoreVersion
@@ -22,12 +22,10 @@ class Migration(NamedTuple):
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
 
-def migrations_of(package: str) -> tuple[Migration, ...]:
-    """The files of a package's folder `migrations`, in order: 0001_log.sql, 0002_..."""
-    folder = resources.files(package) / "migrations"
-    files = sorted(
-        (file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name
-    )
+def migrations_of(module: str) -> tuple[Migration, ...]:
+    """The files of the folder `migrations` beside a module, in order: 0001_log.sql, 0002_..."""
+    # Not `importlib.resources`: every start of a run would load two dozen modules for it.
+    files = sorted((Path(module).parent / "migrations").glob("*.sql"))
     return tuple(Migration(int(file.name[:4]), file.name, file.read_text(encoding="utf-8")) for file in files)
 
 

@@ -13,7 +13,7 @@ from podium.errors import StoreVersion
 from podium.stores.migration_plan import Migration, migrations_of, missing
 from podium.stores.postgres.connections import Connection, Connections
 
-KNOWN: Final = migrations_of("podium.stores.postgres")
+KNOWN: Final = migrations_of(__file__)
 
 _HISTORY: Final = """
 CREATE TABLE migrations (

@@ -22,7 +22,7 @@ _HISTORY: Final = (
 
 
 def known() -> tuple[Migration, ...]:
-    return migrations_of("podium.stores.sqlite")
+    return migrations_of(__file__)
 
 
 def check_ours(db: apsw.Connection, path: object) -> int:
