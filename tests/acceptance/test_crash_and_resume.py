@@ -276,6 +276,34 @@ def test_a_process_killed_while_it_writes_leaves_nothing_half_done_in_the_direct
     assert lines == place.events()
 
 
+def test_an_interrupt_in_the_first_moment_of_a_resume_cancels_the_run(place: Place) -> None:
+    place.write("steps: [{name: A, command: [sh, -c, 'echo A >> story; sleep 60']}]")
+    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until(place.processes)
+    process.kill()
+    ended(process)
+    # A pipe in the place of the plan: the process has the run, and waits until it is told the plan.
+    plan = place.file("plan.json")
+    content = plan.read_bytes()
+    plan.unlink()
+    os.mkfifo(plan)
+    resumed = place.begin("resume", place.run_id, "--quiet")
+    pipe = until(lambda: _read_by_somebody(plan))
+    resumed.send_signal(signal.SIGINT)
+    os.write(pipe, content)
+    os.close(pipe)
+    assert ended(resumed)[0] == 2
+    assert place.state()["status"] == "cancelled"
+    assert not place.processes()
+
+
+def _read_by_somebody(pipe: Path) -> int | None:
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None  # nobody has opened it yet
+
+
 def test_a_resume_that_is_stopped_while_it_waits_changes_nothing(place: Place) -> None:
     place.write("steps: [{name: A, command: [sleep, '60']}]")
     process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")

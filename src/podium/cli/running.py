@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -126,15 +126,15 @@ def run(
     view = progress_view(plan, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
-        created = await engine.create(request)
-        _begin(view, created)
-        return await _drive(
-            engine,
-            created,
-            await _observers(view, opened, created, ask=not no_wait),
-            reopen=False,
-            no_wait=no_wait,
-        )
+        with _interruptible() as on_driving:
+            created = await engine.create(request)
+            _begin(view, created)
+            return await engine.drive(
+                created,
+                observers=await _observers(view, opened, created, ask=not no_wait),
+                on_driving=on_driving,
+                no_wait=no_wait,
+            )
 
     return _finish(folder, store, work, view)
 
@@ -199,18 +199,17 @@ def resume(
         known = await opened.get_run(RunId(run_id))
         if changed:
             plan, source = other if other is not None else (None, None)
-            created = await engine.create(
-                await changed_request(opened, folder, RunId(run_id), new_id, plan=plan, source=source)
-            )
-            carry_files_over(folder, RunId(run_id), created)
-            _begin(view, created)
-            return await _drive(
-                engine,
-                created,
-                await _observers(view, opened, created, ask=not no_wait),
-                reopen=False,
-                no_wait=no_wait,
-            )
+            request = await changed_request(opened, folder, RunId(run_id), new_id, plan=plan, source=source)
+            with _interruptible() as on_driving:
+                created = await engine.create(request)
+                carry_files_over(folder, RunId(run_id), created)
+                _begin(view, created)
+                return await engine.drive(
+                    created,
+                    observers=await _observers(view, opened, created, ask=not no_wait),
+                    on_driving=on_driving,
+                    no_wait=no_wait,
+                )
         if other is not None:
             await replace_workflow(
                 opened,
@@ -226,13 +225,15 @@ def resume(
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
         try:
             _begin(view, RunId(run_id))
-            return await _drive(
-                engine,
-                RunId(run_id),
-                await _observers(view, opened, RunId(run_id), ask=not no_wait),
-                reopen=True,
-                no_wait=no_wait,
-            )
+            # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
+            with _interruptible(at_once=False) as on_driving:
+                return await engine.drive(
+                    RunId(run_id),
+                    observers=await _observers(view, opened, RunId(run_id), ask=not no_wait),
+                    on_driving=on_driving,
+                    reopen=True,
+                    no_wait=no_wait,
+                )
         except RunLocked:
             if not paused:
                 raise
@@ -274,10 +275,13 @@ def rerun(
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
-        created = await engine.create(await rerun_request(opened, folder, RunId(run_id), step, new_id))
-        carry_files_over(folder, RunId(run_id), created)
-        _begin(view, created)
-        return await _drive(engine, created, await _observers(view, opened, created), reopen=False)
+        request = await rerun_request(opened, folder, RunId(run_id), step, new_id)
+        with _interruptible() as on_driving:
+            created = await engine.create(request)
+            carry_files_over(folder, RunId(run_id), created)
+            _begin(view, created)
+            observers = await _observers(view, opened, created)
+            return await engine.drive(created, observers=observers, on_driving=on_driving)
 
     return _finish(folder, store, work, view, create=False)
 
@@ -398,10 +402,12 @@ def _tell_reuse(records: Sequence[EventRecord]) -> None:
             click.echo(f"         {step}: changed: {visible(str(payload['changed']))}")
 
 
-async def _drive(
-    engine: Engine, run_id: RunId, observers: Sequence[Observer], *, reopen: bool, no_wait: bool = False
-) -> RunEnded:
-    """SIGINT or SIGTERM once cancels the run, twice kills it; also one that comes before the run has begun."""
+@contextlib.contextmanager
+def _interruptible(*, at_once: bool = True) -> Iterator[Callable[[Driving], None]]:
+    """SIGINT or SIGTERM once cancels the run, twice kills it; also one that comes before the run has begun.
+
+    Gives what an engine is to call when the run is ours. `at_once` False: signals mean that from then on only.
+    """
     asked = 0
     under_way: Driving | None = None
     loop = asyncio.get_running_loop()
@@ -417,20 +423,17 @@ async def _drive(
         under_way = driving
         if asked:
             driving.cancel("interrupted", force=asked > 1)
-        if reopen:
+        if not at_once:
             listen()
 
     def listen() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, on_signal)
 
-    if not reopen:
-        # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
+    if at_once:
         listen()
     try:
-        return await engine.drive(
-            run_id, observers=observers, on_driving=on_driving, reopen=reopen, no_wait=no_wait
-        )
+        yield on_driving
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)

@@ -190,9 +190,12 @@ class LocalEngine:
             if lease is None:
                 lease = await self._claim_soon(run_id, lock)
             lock.tell(lease)
+            driving = _Driving()
+            if on_driving is not None:
+                on_driving(driving)
             try:
                 return await self._drive(
-                    run_id, directory, lock, lease, observers, on_driving, reopen=reopen, no_wait=no_wait
+                    run_id, directory, lock, lease, observers, driving, reopen=reopen, no_wait=no_wait
                 )
             finally:
                 with contextlib.suppress(PodiumError):
@@ -241,7 +244,7 @@ class LocalEngine:
         lock: RunLock,
         lease: Lease,
         observers: Sequence[Observer],
-        on_driving: Callable[[Driving], None] | None,
+        driving: "_Driving",
         *,
         reopen: bool,
         no_wait: bool,
@@ -270,7 +273,6 @@ class LocalEngine:
         journal = Journal(directory)
         state = StateFile(directory, plan, run_id, driver, lock.is_held)
         world.views += [journal, state]
-        driving = _Driving(driver)
         if run.status in TERMINAL and reopen:
             await self._reopen(run, lease)
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED):
@@ -279,8 +281,7 @@ class LocalEngine:
                     EventType.RUN_STARTED, payload=self._start(plan, asked.get("inputs", {}), facts, host)
                 )
             )
-        if on_driving is not None:
-            on_driving(driving)
+        driving.begin(driver)
         helpers = [
             asyncio.create_task(self._renew(lease, driver)),
             asyncio.create_task(lock.refresh()),
@@ -468,10 +469,17 @@ class _NoTasks:
 
 
 class _Driving:
-    """What a person can do to a run that this process drives."""
+    """What a person can do to a run that this process drives; from the moment on at which the run is ours."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        # Asked for before there was a driver.
+        self._early: list[Happening] = []
+
+    def begin(self, driver: Driver) -> None:
         self._driver = driver
+        for happening in self._early:
+            driver.happen(happening)
 
     def cancel(self, reason: str, *, force: bool = False) -> None:
         signal_id = str(uuid4())
@@ -480,7 +488,11 @@ class _Driving:
             "signalType": "EMERGENCY_STOP" if force else "CANCEL",
             "payload": {"reason": reason},
         }
-        self._driver.happen(Happening(EventType.SIGNAL_ACCEPTED, payload=payload, subject=signal_id))
+        happening = Happening(EventType.SIGNAL_ACCEPTED, payload=payload, subject=signal_id)
+        if self._driver is None:
+            self._early.append(happening)
+        else:
+            self._driver.happen(happening)
 
 
 def _write_last(state: StateFile, journal: Journal) -> None:

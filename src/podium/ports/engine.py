@@ -72,6 +72,7 @@ class Engine(Protocol):
     ) -> RunEnded:
         """Drive a run to its end. `reopen`: also one that was cancelled or has failed.
 
+        `on_driving` is called as soon as the run is this process's, before anything of it is touched.
         `no_wait`: not longer than something happens in it; who has left it at a person's turn, or held, says `LEFT`.
         """
         ...
