@@ -63,6 +63,7 @@ class RunDirectory:
         return self.path / ".lock"
 
     def make(self) -> None:
+        _make_durably(self.path)
         for folder in (self.artifacts, self.steps, self.outputs):
             if not folder.is_dir():
                 folder.mkdir(parents=True, exist_ok=True)
@@ -183,6 +184,14 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
         file.discard()
         raise
     file.commit(durable=durable)
+
+
+def _make_durably(folder: Path) -> None:
+    """What is synced in a folder is lost with the power all the same, if the folder's own name was not."""
+    if not folder.is_dir():
+        _make_durably(folder.parent)
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:

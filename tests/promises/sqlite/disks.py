@@ -13,6 +13,17 @@ from typing import Any
 
 import apsw
 
+from podium.stores.sqlite import SqliteStore
+
+# Every few commits the log of writes is taken up into the file, so that faults and cuts hit that, too.
+PAGES_BETWEEN_CHECKPOINTS = 12
+
+
+async def open_on(disk: str, path: Path, synchronous: str = "FULL") -> SqliteStore:
+    store = await SqliteStore.open(path, vfs=disk, synchronous=synchronous)
+    await store._writer.alone(lambda db: db.wal_autocheckpoint(PAGES_BETWEEN_CHECKPOINTS))
+    return store
+
 
 class _Disk(apsw.VFS):
     """Asks `change` before every change of a file; syncs are counted and never reach the real disk."""
@@ -107,6 +118,9 @@ class PowerlessDisk(_Disk):
         self._since: dict[str, list[tuple[str, int, bytes]]] = {}
         super().__init__(name)
 
+    def before_sync(self) -> None:
+        """What was written so far is not safe yet."""
+
     def opened(self, path: str) -> None:
         if path and path not in self._synced:
             self._synced[path] = bytearray(Path(path).read_bytes())
@@ -114,6 +128,7 @@ class PowerlessDisk(_Disk):
 
     def change(self, path: str, kind: str, offset: int, data: bytes) -> bytes | None:
         if kind == "sync":
+            self.before_sync()
             for change in self._since[path]:
                 _carry_out(self._synced[path], *change)
             self._since[path].clear()

@@ -17,11 +17,9 @@ from podium.model.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event
 from podium.testing.store_promises import R1, started
-from tests.promises.sqlite.disks import FailingDisk, PowerlessDisk, ShortWrite
+from tests.promises.sqlite.disks import FailingDisk, PowerlessDisk, ShortWrite, open_on
 
 BATCHES = 8
-# Every few commits the log of writes is taken up into the file, so that faults and cuts hit that, too.
-PAGES_BETWEEN_CHECKPOINTS = 12
 
 # Where SQLite goes on after an error of the disk, apsw has nobody to raise it to.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -52,12 +50,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Fence]:
 
 def batch(number: int) -> list[EventWrite]:
     return [event("r1", "StepCompleted", f"{number}/{part}", output="x" * 3000) for part in range(3)]
-
-
-async def open_on(disk: str, path: Path, synchronous: str = "FULL") -> SqliteStore:
-    store = await SqliteStore.open(path, vfs=disk, synchronous=synchronous)
-    await store._writer.alone(lambda db: db.wal_autocheckpoint(PAGES_BETWEEN_CHECKPOINTS))
-    return store
 
 
 async def insist(ask: Callable[[], Awaitable[_T]], complaints: list[str]) -> _T:

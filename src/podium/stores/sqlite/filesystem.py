@@ -1,9 +1,10 @@
-"""Which file systems a database may lie on.
+"""Where a database may lie: on which file systems, and in a folder whose name is as durable as what is in it.
 
 SQLite's write-ahead log needs memory shared by all processes that use the file, and locks that hold; a network
 file system has neither. It would seem to work, and lose events.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Final
@@ -43,3 +44,16 @@ def file_system_of(path: Path, mounts: str) -> str:
         if where.is_relative_to(mounted) and len(mounted.parts) >= deepest:
             deepest, found = len(mounted.parts), kind
     return found
+
+
+def make_folder(folder: Path) -> None:
+    """SQLite syncs the names in the folder of a database; that of the folder itself is lost with the power."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(above)
+    finally:
+        os.close(above)

@@ -32,7 +32,7 @@ from podium.stores import rules, texts
 from podium.stores.sqlite import log, maintenance, migrations, outbox, ownership, snapshots, tenants
 from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
-from podium.stores.sqlite.filesystem import refuse_network
+from podium.stores.sqlite.filesystem import make_folder, refuse_network
 from podium.stores.sqlite.lock import FileLock
 from podium.stores.sqlite.moments import Moments
 from podium.stores.sqlite.watching import Watching
@@ -87,7 +87,7 @@ class SqliteStore:
         path = database.path
         refuse_network(path.parent)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             lock = FileLock(path.with_name(path.name + ".lock"))
         except OSError as error:
             raise StoreUnavailable(
