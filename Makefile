@@ -6,7 +6,7 @@
 #   make bench   measure, and compare with peers in the same run
 #   make mutate  plant faults in the machine, core/graph.py and the executor; the tests must notice
 #   make fuzz    a million hostile inputs for the reader, expressions and templates
-#   make torture ten thousand random plans through the machine
+#   make torture ten thousand random plans through the machine, two thousand kills of real processes
 #   make clean   remove what the other targets made
 
 PYTHON ?= python3
@@ -65,6 +65,7 @@ fuzz: $(VENV)/dev
 
 torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --plans 10000
+	$(BIN)/python -m tests.torture.kills --kills 2000
 
 # Rewrites the "tests" column of the conformance tables from the markers in the tests.
 conformance: $(VENV)/dev

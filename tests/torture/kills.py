@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import tempfile
@@ -285,7 +286,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3)))
-    parser.add_argument("--folder", type=Path)
+    parser.add_argument(
+        "--folder", type=Path, help="where the runs are kept; else they go, unless there are problems"
+    )
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
     folder = given.folder or Path(tempfile.mkdtemp(prefix="podium-kills-"))
@@ -324,6 +327,8 @@ def main() -> int:
     )
     for problem in total.problems:
         print(f"PROBLEM {problem}")
+    if given.folder is None and not total.problems:
+        shutil.rmtree(folder)
     return 1 if total.problems else 0
 
 
