@@ -2,7 +2,8 @@
 
 It is written at most four times a second, less often when it is large, and at every end. It is not what a run is
 resumed from: that is the log. Folding costs the same for the first and the last of a million events: a loop keeps its
-newest thousand iterations and up to a thousand older ones that failed, and counts the rest.
+newest thousand iterations and up to a thousand older ones that failed, and counts the rest. Loops inside of iterations
+share ten thousand of each: there may be any number of them.
 """
 
 import asyncio
@@ -37,6 +38,7 @@ _SECONDS: Final = 0.25
 # No more than a twentieth of the time goes into writing it.
 _SHARE: Final = 20
 MOST_ITERATIONS: Final = 1000
+MOST_INNER_ITERATIONS: Final = 10_000
 _TIMED_OUT: Final = 3
 
 
@@ -127,6 +129,7 @@ class StateFold:
         self._main = _Body(plan.workflow.block)
         self._cleanup = _Body(plan.workflow.cleanup) if plan.workflow.cleanup is not None else None
         self._error = plan.workflow.error
+        self._inner = _Inner()
         self._started: dict[tuple[str, int], Timestamp] = {}
         # Leaves under way, the newest last.
         self._running: dict[str, None] = {}
@@ -254,7 +257,7 @@ class StateFold:
                 return None
             node = body.nodes.get(name)
             if node is None:
-                node = body.nodes[name] = _Node(step)
+                node = body.nodes[name] = _Node(step, self._inner if iteration is not None else None)
             if place == len(parts) - 1:
                 return body, iteration, node
             if visit > node.inside:
@@ -312,11 +315,13 @@ class _Node:
     """The newest visit of a step."""
 
     __slots__ = (
-        "attempt", "bodies", "facts", "inside", "is_composite", "loop", "same_visit", "step", "visits",
+        "attempt", "bodies", "facts", "inner", "inside", "is_composite", "loop", "same_visit", "step", "visits",
     )  # fmt: skip
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, inner: "_Inner | None") -> None:
         self.step = step
+        # Of a step inside of an iteration.
+        self.inner = inner
         self.facts: dict[str, Any] = {}
         self.attempt = 0
         self.visits = 0
@@ -332,7 +337,7 @@ class _Node:
     def _empty(self) -> None:
         """Nothing is inside yet."""
         body = self.step.body
-        self.loop = _Loop(body.block) if isinstance(body, ForEach | While) else None
+        self.loop = _Loop(body.block, self.inner) if isinstance(body, ForEach | While) else None
         self.bodies = {}
 
     def enter(self, visit: int) -> None:
@@ -444,12 +449,36 @@ class _Iteration:
         return {"index": self.index, "item": self.item, "status": self.status, "steps": self.body.shown()}
 
 
+class _Inner:
+    """Of all loops inside of iterations: which of their iterations are kept."""
+
+    __slots__ = ("_ended", "_old_failures")
+
+    def __init__(self) -> None:
+        self._ended: deque[tuple[_Loop, int]] = deque()
+        self._old_failures: deque[tuple[_Loop, int]] = deque()
+
+    def end(self, loop: "_Loop", index: int) -> None:
+        self._ended.append((loop, index))
+        if len(self._ended) <= MOST_INNER_ITERATIONS:
+            return
+        loop, index = self._ended.popleft()
+        if not loop.has_failed(index):
+            loop.forget(index)
+            return
+        self._old_failures.append((loop, index))
+        if len(self._old_failures) > MOST_INNER_ITERATIONS:
+            loop, index = self._old_failures.popleft()
+            loop.forget(index)
+
+
 class _Loop:
     """The iterations of a loop that are kept, and the number of all."""
 
     __slots__ = (
         "_block",
         "_ended",
+        "_inner",
         "_kept",
         "_old_failures",
         "_steps",
@@ -459,8 +488,9 @@ class _Loop:
         "summary",
     )
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, inner: _Inner | None) -> None:
         self._block = block
+        self._inner = inner
         self._steps = _by_name(block)
         self._kept: dict[int, _Iteration] = {}
         # Those that have ended and are kept for being new, in the order of their ends.
@@ -492,15 +522,24 @@ class _Loop:
             one.counted = True
             self._ended.append(one.index)
             self._forget_the_oldest()
+            if self._inner is not None:
+                self._inner.end(self, one.index)
 
     def _forget_the_oldest(self) -> None:
         if len(self._ended) <= MOST_ITERATIONS:
             return
         index = self._ended.popleft()
-        if self._kept[index].status == "failed" and self._old_failures < MOST_ITERATIONS:
+        if self.has_failed(index) and self._old_failures < MOST_ITERATIONS:
             self._old_failures += 1
         else:
-            del self._kept[index]
+            self.forget(index)
+
+    def has_failed(self, index: int) -> bool:
+        one = self._kept.get(index)
+        return one is not None and one.status == "failed"
+
+    def forget(self, index: int) -> None:
+        self._kept.pop(index, None)
 
     def end(self, summary: Any) -> None:
         for one in [one for one in self._kept.values() if not one.counted]:

@@ -5,6 +5,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -464,6 +465,40 @@ def test_of_a_long_loop_the_newest_thousand_and_a_thousand_failures_are_kept() -
     for record in _long_log(5000, failing=1):
         many.fold(record)
     assert len(many.state()["steps"]["L"]["iterations"]) == 2000
+
+
+def _nested_log(outer: int, inner: int, failing: int) -> Iterator[EventRecord]:
+    seq = count(1)
+    yield record_of(next(seq), EventType.RUN_STARTED, None, 1, {}, START)
+    yield record_of(next(seq), EventType.STEP_STARTED, "L", 1, {}, START)
+    for row in range(outer):
+        yield record_of(next(seq), EventType.STEP_STARTED, f"L[{row}]/M", 1, {}, START)
+        for column in range(inner):
+            failed = (row * inner + column) % failing == 0
+            event = EventType.STEP_FAILED if failed else EventType.STEP_COMPLETED
+            yield record_of(next(seq), event, f"L[{row}]/M[{column}]/A", 1, {"exitCode": int(failed)}, START)
+        yield record_of(next(seq), EventType.STEP_COMPLETED, f"L[{row}]/M", 1, {"exitCode": 0}, START)
+
+
+@pytest.mark.rule("D59")
+def test_loops_inside_of_iterations_keep_their_newest_ten_thousand_together() -> None:
+    inner = "for_each: {items: [1], steps: [{name: A, command: [x]}]}"
+    plan = plan_of(f"steps: [{{name: L, for_each: {{items: [1], steps: [{{name: M, {inner}}}]}}}}]")
+    fold = StateFold(plan, "r1")
+    for record in _nested_log(300, 100, failing=1000):
+        fold.fold(record)
+    rows = [row["steps"]["M"] for row in fold.state()["steps"]["L"]["iterations"]]
+    kept = [[one["index"] for one in row["iterations"]] for row in rows]
+    # Of the older ones those that have failed, one in every tenth row; of the newest, all.
+    assert kept == [*([[0], *[[]] * 9] * 20), *([[*range(100)]] * 100)]
+    summaries = [row["summary"] for row in rows]
+    assert {one["count"] for one in summaries} == {100}
+    assert sum(one["failure_count"] for one in summaries) == 30
+    failing = StateFold(plan, "r1")
+    for record in _nested_log(300, 100, failing=1):
+        failing.fold(record)
+    rows = [row["steps"]["M"] for row in failing.state()["steps"]["L"]["iterations"]]
+    assert sum(len(row["iterations"]) for row in rows) == 20_000
 
 
 @pytest.mark.rule("D59")
