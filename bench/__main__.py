@@ -23,6 +23,7 @@ _BENCHMARKS = (
     "expressions",
     "machine",
     "running",
+    "scale",
 )
 
 

@@ -112,6 +112,20 @@ class FailingDisk(_Disk):
         return data
 
 
+class CountingDisk(_Disk):
+    """How much was written, and how often it was synced."""
+
+    def __init__(self, name: str) -> None:
+        self.written = 0
+        self.syncs = 0
+        super().__init__(name)
+
+    def change(self, path: str, kind: str, offset: int, data: bytes) -> bytes | None:
+        self.written += len(data)
+        self.syncs += kind == "sync"
+        return data
+
+
 class PowerlessDisk(_Disk):
     def __init__(self, name: str) -> None:
         self._synced: dict[str, bytearray] = {}
