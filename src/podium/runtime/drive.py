@@ -48,6 +48,9 @@ _READ_AT_ONCE: Final = 5000
 _LOOK_SECONDS: Final = 0.1
 # So that one commit does not grow without end while its caller waits.
 _MOST_AT_ONCE: Final = 500
+# How many events pass before the machine is kept again: so many, and one for so many bytes that it takes.
+_KEEP_EVERY: Final = 5000
+_BYTES_PER_EVENT: Final = 64
 
 
 class Tasks(Protocol):
@@ -135,6 +138,9 @@ class Driver:
         # The newest record they know of.
         self._told = 0
         self._context: dict[str, Any] | None = None
+        # The machine as it stood at some record: a log that has moved on is folded again from there.
+        self._kept: bytes | None = None
+        self._next_kept = _KEEP_EVERY
 
     @property
     def running(self) -> int:
@@ -205,6 +211,7 @@ class Driver:
             if not records:
                 return last
             last = records[-1]
+            self._keep_machine()
 
     def _check_owner(self, record: EventRecord) -> None:
         """While we drive, others may only signal. Whoever writes more has taken over: nothing follows from it here."""
@@ -262,7 +269,11 @@ class Driver:
 
     async def _rebuild(self) -> EventRecord | None:
         """The log has moved on: fold it again, in its own order. What runs goes on running."""
-        self.machine = Machine(self._plan, self.machine.program)
+        program = self.machine.program
+        if self._kept is None:
+            self.machine = Machine(self._plan, program)
+        else:
+            self.machine = Machine.restore(self._plan, msgspec.json.decode(self._kept), _THIS_PLAN, program)
         last = await self._catch_up()
         if self.machine.terminal:
             return last
@@ -272,6 +283,12 @@ class Driver:
         for key in [key for key in self._timers if key not in due]:
             self._timers.pop(key).cancel()
         return await self._perform(owed)
+
+    def _keep_machine(self) -> None:
+        """Now and then, when everything that was folded is in the log: one signal must not cost a whole replay."""
+        if self.machine.last_seq >= self._next_kept and not self.machine.terminal:
+            self._kept = msgspec.json.encode(self.machine.checkpoint(_THIS_PLAN))
+            self._next_kept = self.machine.last_seq + max(_KEEP_EVERY, len(self._kept) // _BYTES_PER_EVENT)
 
     async def _perform(self, owed: Iterable[Command]) -> EventRecord | None:
         """What is owed and neither under way nor answered already."""
@@ -324,6 +341,7 @@ class Driver:
             return await self._until_it_holds(self._rebuild)
         for happening in taken:
             self._expect(happening, -1)
+        self._keep_machine()
         return last
 
     async def _make_storable(self, happening: Happening) -> None:
@@ -483,6 +501,8 @@ class Driver:
         return self._world.clock.now()
 
 
+# A checkpoint that never leaves this process needs no other name for it.
+_THIS_PLAN: Final = ""
 # The exit code of a step whose result cannot be kept.
 _NOT_KEPT: Final = 125
 _ENDS_OF_RUNS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})

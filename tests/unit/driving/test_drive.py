@@ -95,9 +95,14 @@ steps:
 
 
 @pytest.mark.rule("G40")
+@pytest.mark.parametrize("kept_every", [5000, 1])
 @pytest.mark.parametrize("seed", range(25))
-def test_signals_in_between_never_make_log_and_decisions_differ(seed: int) -> None:
+def test_signals_in_between_never_make_log_and_decisions_differ(
+    seed: int, kept_every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """PAUSE and RESUME come in before a third of all appends; each task of the log is performed exactly once."""
+    monkeypatch.setattr("podium.runtime.drive._KEEP_EVERY", kept_every)
+    monkeypatch.setattr("podium.runtime.drive._BYTES_PER_EVENT", 10**9)
 
     async def scenario() -> None:
         run = await Scripted(plan_of(GUESTS), memory()).create()
@@ -141,6 +146,41 @@ def check_books(run: Scripted, log: list[EventRecord]) -> None:
     assert len(ends) == len(set(ends)), "an attempt has two ends"
     assert run.driver is not None
     assert run.driver.running == 0
+
+
+class LogThatCounts:
+    """How many records were read."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self.read_records = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+    async def read(self, *arguments: Any, **options: Any) -> Any:
+        records = await self._log.read(*arguments, **options)
+        self.read_records += len(records)
+        return records
+
+
+def test_a_signal_costs_the_same_in_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was folded since the machine was last kept is folded again, and not the run from its beginning."""
+    monkeypatch.setattr("podium.runtime.drive._KEEP_EVERY", 50)
+
+    async def scenario() -> None:
+        loop = f"for_each: {{items: {list(range(400))}, steps: [{{name: A, command: [exit, 0]}}]}}"
+        run = await Scripted(plan_of(f"steps: [{{name: L, {loop}}}]"), memory()).create()
+        guests = LogWithGuests(run, random.Random(1), ["RETRY_STEP"], 0.05)
+        counting = LogThatCounts(guests)
+        await run.drive(log=counting)
+        log = await run.log()
+        check_books(run, log)
+        assert len(log) > 800
+        assert guests.sent > 10
+        assert counting.read_records < guests.sent * 80
+
+    asyncio.run(scenario())
 
 
 _SENDER = """
