@@ -1,5 +1,6 @@
 """Values that are too large for an event are kept beside the log, and decisions see them all the same."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,24 @@ def test_conditions_and_commands_read_large_values_before_and_after_a_crash(plac
     place.run("resume", place.run_id)
     assert place.run("logs", place.run_id, "Last").stdout.splitlines()[-1] == "99999 xxx"
     assert place.run("logs", place.run_id, "Third").stdout.splitlines()[-1] == "2 xxx"
+
+
+@pytest.mark.rule("G48")
+def test_a_list_of_fifty_thousand_inputs_is_run_resumed_and_rerun(place: Place) -> None:
+    place.write(
+        """
+        inputs: {items: {type: list}}
+        steps:
+          - {name: A, command: [sh, -c, "test -e go"]}
+          - name: L
+            for_each: {items: "${inputs.items}", steps: [{name: G, when: {expr: "${item} >= 0"}}]}
+        """
+    )
+    (place.folder / "inputs.json").write_text(json.dumps({"items": list(range(50_000))}))
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--input-file", "inputs.json", code=1)
+    (place.folder / "go").touch()
+    place.run("resume", place.run_id, "--quiet")
+    again = f"{place.run_id}-again"
+    place.run("rerun", place.run_id, "--from", "A", "--run-id", again, "--quiet")
+    for run_id in (place.run_id, again):
+        assert place.state(run_id)["steps"]["L"]["summary"]["success_count"] == 50_000

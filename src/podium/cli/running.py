@@ -199,7 +199,9 @@ def resume(
         known = await opened.get_run(RunId(run_id))
         if changed:
             plan, source = other if other is not None else (None, None)
-            request = await changed_request(opened, folder, RunId(run_id), new_id, plan=plan, source=source)
+            request = await changed_request(
+                opened, folder, RunId(run_id), new_id, plan=plan, source=source, payloads=payload_store
+            )
             with _interruptible() as on_driving:
                 created = await engine.create(request)
                 carry_files_over(folder, RunId(run_id), created)
@@ -275,7 +277,7 @@ def rerun(
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
-        request = await rerun_request(opened, folder, RunId(run_id), step, new_id)
+        request = await rerun_request(opened, folder, RunId(run_id), step, new_id, payloads=payload_store)
         with _interruptible() as on_driving:
             created = await engine.create(request)
             carry_files_over(folder, RunId(run_id), created)

@@ -25,6 +25,7 @@ from podium.core.plans import plan_bytes, steps_of
 from podium.errors import PodiumError, RunNotFound, StaleFence
 from podium.model.commands import RunTask
 from podium.model.events import (
+    MOST_PAYLOAD_BYTES,
     EventRecord,
     EventType,
     RunIdentity,
@@ -48,6 +49,7 @@ from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
 from podium.runtime.rundir import RunDirectory, write_atomically
+from podium.runtime.spilling import spill, whole
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
@@ -155,9 +157,16 @@ class LocalEngine:
             if request.only_changed:
                 payload["onlyChanged"] = True
         at = timestamp(self._clock.now())
-        queued = new_event(identity, EventType.RUN_QUEUED, at, encode_payload(payload))
+        queued = new_event(identity, EventType.RUN_QUEUED, at, await self._storable(payload, directory))
         await self._store.create_run(new, [queued])
         return run_id
+
+    async def _storable(self, payload: dict[str, Any], directory: RunDirectory) -> bytes:
+        """Inputs can be large, too."""
+        encoded, kept = encode_payload(payload), self._payloads(directory)
+        if kept is None or len(encoded) <= MOST_PAYLOAD_BYTES:
+            return encoded
+        return await spill(payload, kept())
 
     async def _is_there(self, run_id: RunId) -> bool:
         """A directory alone is no run: whoever made it may have been killed before there was one."""
@@ -257,7 +266,7 @@ class LocalEngine:
         if run.head > 1:
             directory.remove_leftovers()  # of a process that drove it before us
         workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
-        asked, started_at = await self._beginning(run_id)
+        asked, started_at = await self._beginning(run_id, directory)
         facts = _facts(run, plan, directory, workspace, started_at or timestamp(self._clock.now()))
         host = self._host(plan, directory, workspace)
         tasks = RunTasks(run_id, plan, host, facts, await self._reuse(run, host, asked), self._asked_by(plan))
@@ -320,12 +329,14 @@ class LocalEngine:
         write = new_event(run.identity, EventType.RUN_REOPENED, at, attempt=openings)
         await self._store.append(run_id, [write], fence=lease.fence)
 
-    async def _beginning(self, run_id: RunId) -> tuple[dict[str, Any], Timestamp | None]:
+    async def _beginning(
+        self, run_id: RunId, directory: RunDirectory
+    ) -> tuple[dict[str, Any], Timestamp | None]:
         """What the run was asked for with, and when it started, if it has: that stays what it was."""
         asked: dict[str, Any] = {}
         for record in await self._store.read(run_id, limit=20):
             if record.event_type == EventType.RUN_QUEUED:
-                asked = msgspec.json.decode(record.payload)
+                asked = msgspec.json.decode((await whole(record, self._payloads(directory))).payload)
             elif record.event_type == EventType.RUN_STARTED:
                 started = msgspec.json.decode(record.payload)
                 rules = started.get("rulesVersion", RULES_VERSION)

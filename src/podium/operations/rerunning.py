@@ -1,8 +1,11 @@
 """A new run of what was run before: from one of its steps on, or of what has changed. The rest is taken over."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -11,15 +14,19 @@ from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.operations.inputs import InvalidInput, check_inputs
+from podium.ports.artifacts import ArtifactStore
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.reusing import results_before
 from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import whole
+
+Payloads: TypeAlias = Callable[[Path], ArtifactStore]
 
 
 async def rerun_request(
-    store: Store, runs: Path, original: RunId, step: str, run_id: str | None = None
+    store: Store, runs: Path, original: RunId, step: str, run_id: str | None = None, *, payloads: Payloads
 ) -> RunRequest:
     """The wish for that run: the same plan, inputs and workspace. Raises `InvalidInput` if the step was not reached."""
     run = await store.get_run(original)
@@ -29,7 +36,7 @@ async def rerun_request(
         raise InvalidInput(
             f"run {original!r} never came to a step {step!r}; `podium events {original}` shows those it came to"
         )
-    request = await _request(store, directory, run, plan)
+    request = await _request(store, directory, run, plan, payloads)
     return replace(request, run_id=run_id, rerun_from=step)
 
 
@@ -41,11 +48,13 @@ async def changed_request(
     *,
     plan: Plan | None = None,
     source: bytes | None = None,
+    payloads: Payloads,
 ) -> RunRequest:
     """The wish for a run of what has changed since: by the plan of the earlier run, or by another one."""
     run = await store.get_run(original)
     directory = RunDirectory(runs, original)
-    request = await _request(store, directory, run, plan if plan is not None else load_plan(directory, run))
+    plan_now = plan if plan is not None else load_plan(directory, run)
+    request = await _request(store, directory, run, plan_now, payloads)
     inputs = check_inputs(request.inputs, request.plan.workflow) if plan is not None else request.inputs
     return replace(
         request,
@@ -56,12 +65,15 @@ async def changed_request(
     )
 
 
-async def _request(store: Store, directory: RunDirectory, run: Run, plan: Plan) -> RunRequest:
+async def _request(
+    store: Store, directory: RunDirectory, run: Run, plan: Plan, payloads: Payloads
+) -> RunRequest:
     original = run.identity.run_id
     inputs = {}
     for record in await store.read(original, limit=20):
         if record.event_type == EventType.RUN_QUEUED:
-            inputs = msgspec.json.decode(record.payload).get("inputs", {})
+            asked = await whole(record, partial(payloads, directory.payloads))
+            inputs = msgspec.json.decode(asked.payload).get("inputs", {})
     return RunRequest(
         plan,
         inputs,
