@@ -26,7 +26,7 @@ def test_conditions_and_commands_read_large_values_before_and_after_a_crash(plac
     place.write(WORKFLOW)
     running = place.begin("run", "w.yaml", "--run-id", place.run_id)
     log = place.runs / place.run_id / "logs" / "workflow.jsonl"
-    until(lambda: log.exists() and "Stop here" in log.read_text())
+    until(lambda: log.exists() and "failed" in log.read_text())
     running.kill()
     running.communicate()
     assert any((place.runs / place.run_id / "payloads").iterdir())
