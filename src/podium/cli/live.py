@@ -60,8 +60,7 @@ class LiveView(Lines):
         elif record.event_type in _ENDS:
             self._running.pop(key, None)
             if "[" in record.step_id:
-                loop = record.step_id.split("[", 1)[0]
-                counted = self._items.setdefault(loop, [0, 0])
+                counted = self._items.setdefault(_outermost_loop(record.step_id), [0, 0])
                 counted[record.event_type == EventType.STEP_FAILED] += 1
             else:
                 self._items.pop(record.step_id, None)
@@ -89,6 +88,13 @@ class LiveView(Lines):
         text = str(payload.get("output", "")) + str(payload.get("stderrTail", ""))
         for line in text.rstrip("\n").splitlines()[-10:]:
             self._console.print(Text(f"     | {visible(line)}", style="dim"))
+
+
+def _outermost_loop(path: str) -> str:
+    """The path under which it is told that the loop has ended: without which visit of it this is."""
+    loop = path.partition("[")[0]
+    name, _, visit = loop.rpartition("#")
+    return name if visit.isdigit() else loop
 
 
 _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED})

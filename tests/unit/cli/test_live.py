@@ -1,0 +1,34 @@
+"""The live view shows what runs now, however long the run has been."""
+
+from io import StringIO
+from itertools import count
+from pathlib import Path
+
+from rich.console import Console
+
+from podium.cli.live import LiveView
+from podium.model.events import EventType
+from tests.unit.machine.hosting import START, record_of
+
+
+def _shown(view: LiveView) -> list[str]:
+    file = StringIO()
+    Console(file=file, width=200).print(view._now())
+    return file.getvalue().splitlines()
+
+
+def test_a_loop_is_one_line_while_it_runs_and_none_when_it_has_ended(tmp_path: Path) -> None:
+    view = LiveView(tmp_path, "w")
+    seq = count(1)
+
+    def happens(event_type: str, path: str, attempt: int = 1) -> None:
+        view.observe([record_of(next(seq), event_type, path, attempt, {}, START)])
+
+    for visit in range(1, 50):
+        loop = "L" if visit == 1 else f"L#{visit}"
+        for index in range(30):
+            happens(EventType.STEP_STARTED, f"{loop}[{index}]/A")
+            happens(EventType.STEP_COMPLETED, f"{loop}[{index}]/A")
+        assert [line.strip() for line in _shown(view)[:-1]] == ["L: 30 steps done"]
+        happens(EventType.STEP_COMPLETED, "L", visit)
+        assert len(_shown(view)) == 1
