@@ -4,7 +4,7 @@ import os
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from podium.errors import PodiumError
 from podium.ports.artifacts import ArtifactStore
@@ -12,6 +12,9 @@ from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.provider import Providers
 from podium.ports.store import Store
+
+if TYPE_CHECKING:
+    from podium.runtime.tasks.recordings import Recordings
 
 
 def system_clock() -> Clock:
@@ -62,7 +65,13 @@ def runs_folder(given: Path | None) -> Path:
 
 
 def local_engine(
-    store: Store, clock: Clock, runs: Path, *, lease: float | None = None, lock_wait: float | None = None
+    store: Store,
+    clock: Clock,
+    runs: Path,
+    *,
+    lease: float | None = None,
+    lock_wait: float | None = None,
+    recordings: "Recordings | None" = None,
 ) -> Engine:
     """`lease`, `lock_wait`: seconds, else PODIUM_LEASE and PODIUM_LOCK_WAIT, else the engine's own."""
     from podium.engines.local import LEASE, LOCK_WAIT, LocalEngine
@@ -75,7 +84,20 @@ def local_engine(
         lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
         artifacts=payload_store,
         providers=all_providers,
+        recordings=recordings,
     )
+
+
+def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
+    """Where answers of agents are kept, or come from. `goes_on`: what was recorded before stays."""
+    if record is None and replay is None:
+        return None
+    from podium.runtime.tasks.recordings import Recorder, Replay
+
+    if record is not None:
+        return Recorder(record, goes_on=goes_on)
+    assert replay is not None
+    return Replay(replay)
 
 
 @cache

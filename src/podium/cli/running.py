@@ -32,14 +32,37 @@ from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import RunLocked
 from podium.runtime.rundir import RunDirectory
-from podium.wiring import local_engine, open_store, payload_store, runs_folder, store_url, system_clock
+from podium.wiring import (
+    local_engine,
+    open_store,
+    payload_store,
+    recordings_in,
+    runs_folder,
+    store_url,
+    system_clock,
+)
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
+    from podium.runtime.tasks.recordings import Recordings
 
 _NO_WAIT = click.option(
     "--no-wait", is_flag=True, help="Leave the run (exit code 5) when only a person can let it go on."
 )
+
+
+def _recording_options(command: Callable[..., int]) -> Callable[..., int]:
+    folder = click.Path(file_okay=False, path_type=Path)
+    record = click.option(
+        "--record", type=folder, metavar="DIR", help="Keep what agents are asked and answer, to be replayed."
+    )
+    replay = click.option(
+        "--replay",
+        type=folder,
+        metavar="DIR",
+        help="Answer agent steps from this recording; nobody is asked.",
+    )
+    return record(replay(command))
 
 
 @click.command()
@@ -77,6 +100,7 @@ _NO_WAIT = click.option(
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, run nothing.")
+@_recording_options
 @_NO_WAIT
 @store_option
 def run(
@@ -92,6 +116,8 @@ def run(
     quiet: bool,
     stream: bool,
     dry_run: bool,
+    record: Path | None,
+    replay: Path | None,
     no_wait: bool,
     store: str | None,
 ) -> int:
@@ -106,6 +132,7 @@ def run(
     Examples:
       podium run examples/nightly_data_job.yaml
       podium run release.yaml --input version=1.4.0 --stream
+      podium run examples/review_loop.yaml --replay examples/recordings/review_loop
     """
     del engine
     name, content = read_file(file)
@@ -122,6 +149,7 @@ def run(
     if env_file is not None:
         os.environ.update(_read_env(env_file))
     request = RunRequest(plan, given, run_id, content, workspace if workspace is not None else Path.cwd())
+    recordings = _recordings(record, replay, goes_on=False)
     folder = runs_folder(runs)
     view = progress_view(plan, folder, as_json=as_json, quiet=quiet, stream=stream)
 
@@ -136,7 +164,7 @@ def run(
                 no_wait=no_wait,
             )
 
-    return _finish(folder, store, work, view)
+    return _finish(folder, store, work, view, recordings=recordings)
 
 
 @click.command()
@@ -153,6 +181,7 @@ def run(
 @click.option("--force", is_flag=True, help="With --workflow: also if its structure is another.")
 @click.option("--changed", is_flag=True, help="Begin a new run, and do only what has changed since.")
 @click.option("--run-id", "new_id", help="With --changed: the id of the new run. [default: a new one]")
+@_recording_options
 @_NO_WAIT
 @store_option
 def resume(
@@ -165,6 +194,8 @@ def resume(
     force: bool,
     changed: bool,
     new_id: str | None,
+    record: Path | None,
+    replay: Path | None,
     no_wait: bool,
     store: str | None,
 ) -> int:
@@ -192,6 +223,7 @@ def resume(
         if reading.plan is None:
             return INVALID_FILE
         other = (reading.plan, content)
+    recordings = _recordings(record, replay, goes_on=True)
     folder = runs_folder(runs)
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
@@ -241,7 +273,7 @@ def resume(
                 raise
             return None
 
-    return _finish(folder, store, work, view, create=False)
+    return _finish(folder, store, work, view, create=False, recordings=recordings)
 
 
 @click.command()
@@ -256,6 +288,7 @@ def resume(
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
+@_recording_options
 @store_option
 def rerun(
     run_id: str,
@@ -265,6 +298,8 @@ def rerun(
     as_json: bool,
     quiet: bool,
     stream: bool,
+    record: Path | None,
+    replay: Path | None,
     store: str | None,
 ) -> int:
     """Run what was run before once more, from STEP on, as a new run.
@@ -273,6 +308,7 @@ def rerun(
     """
     from podium.operations.rerunning import carry_files_over, rerun_request
 
+    recordings = _recordings(record, replay, goes_on=True)
     folder = runs_folder(runs)
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
@@ -285,7 +321,7 @@ def rerun(
             observers = await _observers(view, opened, created)
             return await engine.drive(created, observers=observers, on_driving=on_driving)
 
-    return _finish(folder, store, work, view, create=False)
+    return _finish(folder, store, work, view, create=False, recordings=recordings)
 
 
 def _finish(
@@ -295,6 +331,7 @@ def _finish(
     view: ProgressView,
     *,
     create: bool = True,
+    recordings: "Recordings | None" = None,
 ) -> int:
     """Drive, show the end, and exit as the run did. None: another process drives it."""
 
@@ -306,7 +343,7 @@ def _finish(
         opened = await open_store(url, create=create)
         following = asyncio.create_task(view.follow())
         try:
-            ended = await work(local_engine(opened, system_clock(), folder), opened)
+            ended = await work(local_engine(opened, system_clock(), folder, recordings=recordings), opened)
             if ended is not None and ended.event_type == LEFT:
                 waits_for = await _what_it_waits_for(opened, folder, ended.run_id)
             return ended
@@ -335,6 +372,12 @@ def _finish(
         # The reader went away (`| head`); how the run ended is told by the exit code all the same.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return ended.exit_code if ended is not None else 0
+
+
+def _recordings(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
+    if record is not None and replay is not None:
+        raise click.UsageError("--record asks agents and --replay asks nobody: give one of them.")
+    return recordings_in(record, replay, goes_on=goes_on)
 
 
 def _begin(view: ProgressView, run_id: RunId) -> None:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import msgspec
@@ -57,6 +57,9 @@ from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import TaskResult
 from podium.runtime.tasks.performing import RunTasks
 from podium.runtime.writing import new_event
+
+if TYPE_CHECKING:
+    from podium.runtime.tasks.recordings import Recordings
 
 LEASE: Final = timedelta(seconds=30)
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
@@ -105,6 +108,7 @@ class LocalEngine:
         lock_wait: timedelta = LOCK_WAIT,
         artifacts: Callable[[Path], ArtifactStore] | None = None,
         providers: Callable[[], Providers] | None = None,
+        recordings: "Recordings | None" = None,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -118,6 +122,8 @@ class LocalEngine:
         self._artifacts = artifacts
         # Who answers agent steps; asked for by the first plan that has one.
         self._providers = providers
+        # Where answers of agents are kept, or come from.
+        self._recordings = recordings
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
     # --- creating ---------------------------------------------------------------------------------
@@ -269,7 +275,8 @@ class LocalEngine:
         asked, started_at = await self._beginning(run_id, directory)
         facts = _facts(run, plan, directory, workspace, started_at or timestamp(self._clock.now()))
         host = self._host(plan, directory, workspace)
-        tasks = RunTasks(run_id, plan, host, facts, await self._reuse(run, host, asked), self._asked_by(plan))
+        reuse = await self._reuse(run, host, asked)
+        tasks = RunTasks(run_id, plan, host, facts, reuse, self._asked_by(plan), self._recordings)
         world = World(
             self._store,
             self._clock,
@@ -415,6 +422,8 @@ class LocalEngine:
 
     def _check_providers(self, plan: Plan) -> None:
         """Before anything begins: the programs of all providers are there. Nothing is executed for it."""
+        if self._recordings is not None and self._recordings.asks_nobody:
+            return
         for provider in self._known_providers(plan):
             if provider.program is not None and shutil.which(provider.program) is None:
                 raise ProviderMissing(

@@ -6,8 +6,9 @@ result that does not fit its schema is asked for once more, in the same session 
 
 import asyncio
 import os
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from podium.core.expressions import EvaluationError
@@ -43,7 +44,10 @@ from podium.runtime.tasks.order import (
     timed_out,
 )
 from podium.runtime.tasks.output import STDERR_TAIL, Output
-from podium.runtime.tasks.prompting import prompt_of
+from podium.runtime.tasks.prompting import keep_prompt, prompt_of
+
+if TYPE_CHECKING:
+    from podium.runtime.tasks.recordings import Recordings, Turn
 
 _MOST_KEPT: Final = 64 * 1024
 
@@ -51,10 +55,18 @@ _MOST_KEPT: Final = 64 * 1024
 class AgentTasks:
     """A `Performer`."""
 
-    def __init__(self, host: TaskHost, commands: CommandTasks, providers: Providers | None) -> None:
+    def __init__(
+        self,
+        host: TaskHost,
+        commands: CommandTasks,
+        providers: Providers | None,
+        recordings: "Recordings | None" = None,
+    ) -> None:
         self._host = host
         self._commands = commands
         self._providers = providers
+        # Where answers are kept, or come from.
+        self._recordings = recordings
 
     async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
         body = order.step.body
@@ -144,24 +156,32 @@ class AgentTasks:
         stopping: Stopping,
     ) -> TaskResult:
         """At most two turns: the second for a result that did not fit."""
-        answer = await self._turn(order, provider, request, stopping)
+        answer = await self._answer(order, provider, request, "first", stopping)
         if isinstance(answer, TaskResult):
             return answer
         outcome, problem = answer, _problem(answer, request)
         if problem is not None and self._providers is not None and request.schema is not None:
             again = _again(request, outcome, provider, self._providers.repair_prompt(problem, request.schema))
-            answer = await self._turn(order, provider, again, stopping)
+            answer = await self._answer(order, provider, again, "repair", stopping)
             if isinstance(answer, TaskResult):
                 return answer
             outcome = _added(answer, outcome)
             problem = _problem(outcome, request)
         return await self._result(order, body, outcome, problem, warnings)
 
+    async def _answer(
+        self, order: TaskOrder, provider: Provider, request: AgentRequest, turn: "Turn", stopping: Stopping
+    ) -> AgentOutcome | TaskResult:
+        ask = partial(self._turn, order, provider, request, stopping)
+        if self._recordings is None:
+            return await ask()
+        return await self._recordings.answer(self._host, order, request, turn, ask, stopping)
+
     async def _turn(
         self, order: TaskOrder, provider: Provider, request: AgentRequest, stopping: Stopping
     ) -> AgentOutcome | TaskResult:
         call = provider.prepare(request)
-        self._keep_prompt(order, call.prompt)
+        keep_prompt(self._host, order, call.prompt)
         match call:
             case Answered():
                 return call.outcome
@@ -169,12 +189,6 @@ class AgentTasks:
                 return await self._run(order, provider, request, call, stopping)
             case HttpCall():
                 return await self._send(order, provider, request, call, stopping)
-
-    def _keep_prompt(self, order: TaskOrder, prompt: str) -> None:
-        """The exact prompt, for people; masked like everything else."""
-        redactor = self._host.redactor
-        shown = redactor.redact(prompt) if redactor is not None else prompt
-        self._host.directory.step_file(order.path, order.attempt, "prompt").write_text(shown)
 
     async def _run(
         self,

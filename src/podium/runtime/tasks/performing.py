@@ -3,7 +3,7 @@
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from podium.core.plans import walk
 from podium.model.commands import Question, RunTask
@@ -19,6 +19,9 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
 from podium.runtime.tasks.python import PythonTasks
+
+if TYPE_CHECKING:
+    from podium.runtime.tasks.recordings import Recordings
 
 
 class Reuse(Protocol):
@@ -42,6 +45,7 @@ class RunTasks:
         run: dict[str, Any],
         reuse: Reuse | None = None,
         providers: Providers | None = None,
+        recordings: "Recordings | None" = None,
     ) -> None:
         self._run_id = run_id
         self._plan = plan
@@ -54,7 +58,7 @@ class RunTasks:
         self._performers: dict[type, Performer] = {
             Command: self._commands,
             Python: self._python,
-            Agent: AgentTasks(host, self._commands, providers),
+            Agent: AgentTasks(host, self._commands, providers, recordings),
         }
         self._stopping: dict[tuple[str, int], Stopping] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -30,6 +30,12 @@ def prompt_of(order: TaskOrder, body: Agent, host: TaskHost) -> str:
     return "\n\n".join(parts)
 
 
+def keep_prompt(host: TaskHost, order: TaskOrder, prompt: str) -> None:
+    """The exact prompt, for people; masked like everything else."""
+    shown = host.redactor.redact(prompt) if host.redactor is not None else prompt
+    host.directory.step_file(order.path, order.attempt, "prompt").write_text(shown)
+
+
 def _input(name: str, inject: str, host: TaskHost) -> str:
     path = first_inside((host.directory.artifacts, host.workspace), name, what="input_file")
     if path is None:

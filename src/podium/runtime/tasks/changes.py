@@ -1,0 +1,178 @@
+"""What an agent has changed in the files around it: found, kept as data, and made again.
+
+Files are compared by what the system tells of them, before and after; their content is read only where that differs,
+and kept whole: what is made again does not depend on what was there. Not kept are `.git`, what git ignores, empty
+folders, and what Podium itself has open: its log must never come back from a recording.
+"""
+
+import contextlib
+import os
+import shutil
+import stat
+import subprocess
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final, TypeAlias
+
+import msgspec
+
+from podium.core.redaction import Redactor
+from podium.runtime.rundir import PathRefused, inside, write_atomically
+
+MOST_FILES: Final = 50_000
+MOST_KEPT: Final = 1000
+MOST_BYTES: Final = 1024 * 1024
+MOST_BYTES_TOGETHER: Final = 8 * 1024 * 1024
+_GIT_SECONDS: Final = 30
+
+# The files below a folder, and what changes when they do.
+Seen: TypeAlias = dict[str, tuple[int, ...]]
+
+
+class FileChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A file as it was afterwards: its lines or bytes, where it points to, or that it was gone."""
+
+    path: str
+    text: list[str] | None = None
+    base64: str | None = None
+    link: str | None = None
+    removed: bool = False
+    executable: bool = False
+
+
+@dataclass(slots=True)
+class Changes:
+    files: list[FileChange] = field(default_factory=list)
+    # Paths of files that are too large, or that have no name in UTF-8.
+    left_out: list[str] = field(default_factory=list)
+
+
+def look(root: Path, but: Iterable[Path] = ()) -> Seen | None:
+    """What is below a folder, except for some places; None if that is too much to keep an eye on."""
+    skipped = {str(path.resolve()) for path in but}
+    found: Seen = {}
+    base = root.resolve()
+    for entry in _entries(str(base), skipped):
+        told = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(told.st_mode) or stat.S_ISLNK(told.st_mode):
+            name = os.path.relpath(entry.path, base)
+            found[name] = (told.st_mtime_ns, told.st_ctime_ns, told.st_size, told.st_ino, told.st_mode)
+            if len(found) > MOST_FILES:
+                return None
+    return found
+
+
+def _entries(folder: str, skipped: set[str]) -> Iterator["os.DirEntry[str]"]:
+    folders = [folder]
+    while folders:
+        # What cannot be read, or is gone meanwhile, the agent's changes are not found in.
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.path in skipped or entry.name == ".git":
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with contextlib.suppress(OSError):
+                        yield entry
+
+
+def changes(root: Path, before: Seen, after: Seen, redactor: Redactor | None) -> Changes:
+    """What has become of the files, masked."""
+    base = root.resolve()
+    names = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    ours = _open_files()
+    names = _not_ignored(base, [name for name in names if str(base / name) not in ours])
+    found = Changes()
+    left = MOST_BYTES_TOGETHER
+    for name in names:
+        change = _change(base, name, min(left, MOST_BYTES), redactor)
+        if change is None or len(found.files) >= MOST_KEPT:
+            found.left_out.append(name.encode("utf-8", "replace").decode())
+            continue
+        found.files.append(change)
+        if not change.removed and change.link is None:
+            left -= after[name][2]
+    return found
+
+
+def _open_files() -> set[str]:
+    found = set()
+    for handle in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.add(str(handle.readlink()))
+    return found
+
+
+def _not_ignored(base: Path, names: list[str]) -> list[str]:
+    """Without what git ignores, if the folder is a work tree that git looks after."""
+    if not names or shutil.which("git") is None:
+        return names
+    asked = b"\0".join(os.fsencode(name) for name in (".", *names))
+    command = ["git", "check-ignore", "-z", "--stdin"]
+    try:
+        done = subprocess.run(
+            command, cwd=base, input=asked, capture_output=True, check=False, timeout=_GIT_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return names
+    ignored = {os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
+    # A folder that is ignored as a whole is somebody's own place inside another work tree.
+    return names if "." in ignored else [name for name in names if name not in ignored]
+
+
+def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> FileChange | None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return None
+    path = base / name
+    try:
+        told = path.lstat()
+        if stat.S_ISLNK(told.st_mode):
+            return FileChange(name, link=str(path.readlink()))
+        if told.st_size > most:
+            return None
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except FileNotFoundError:
+        return FileChange(name, removed=True)
+    except OSError:
+        return None
+    if len(content) > most:
+        return None
+    if redactor is not None:
+        content = redactor.redact_bytes(content)
+    executable = bool(told.st_mode & stat.S_IXUSR)
+    try:
+        return FileChange(name, text=content.decode().split("\n"), executable=executable)
+    except UnicodeDecodeError:
+        return FileChange(name, base64=b64encode(content).decode(), executable=executable)
+
+
+def make_again(root: Path, files: Iterable[FileChange]) -> None:
+    """Raises `PathRefused` for a path that leads out of the folder, or into `.git`."""
+    # What is gone first: a file may have become a folder.
+    for change in sorted(files, key=lambda one: not one.removed):
+        target = _target(root, change.path)
+        if change.removed:
+            target.unlink(missing_ok=True)
+        elif change.link is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.unlink(missing_ok=True)
+            target.symlink_to(change.link)
+        else:
+            content = b64decode(change.base64) if change.base64 else "\n".join(change.text or ()).encode()
+            write_atomically(target, content, durable=False)
+            if change.executable:
+                target.chmod(target.stat().st_mode | 0o111)
+
+
+def _target(root: Path, path: str) -> Path:
+    """The file itself, also if there is a link in its place; the folders above it are followed."""
+    pure = PurePosixPath(path)
+    if pure.name in ("", "..") or ".git" in pure.parts:
+        raise PathRefused(f"a recording has a file {path[:200]!a}, which no recording may have")
+    return inside(root, str(pure.parent), what="recorded file", itself=True) / pure.name
