@@ -1,16 +1,22 @@
 """The command line as a process, and what it leaves behind."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 from uuid import uuid4
+
+from podium.model.events import EventRecord
+from podium.model.ids import RunId
+from podium.wiring import open_store
+from tests.unit.driving.scripted import canonical
 
 PODIUM = [sys.executable, "-m", "podium"]
 _OURS = ("PODIUM_STORE", "PODIUM_RUNS", "PODIUM_LEASE", "PODIUM_LOCK_WAIT", "PODIUM_RUN_ID")
@@ -71,6 +77,19 @@ class Place:
             "events", run_id or self.run_id, "--json", "--store", str(self.runs / "podium.db")
         ).stdout
         return [json.loads(line) for line in shown.splitlines()]
+
+    def history(self, run_id: str | None = None, *, ordered: bool = True) -> Any:
+        """The log without what differs between two runs of the same thing, their folders included."""
+
+        async def read() -> Sequence[EventRecord]:
+            store = await open_store(str(self.runs / "podium.db"))
+            try:
+                return await store.read(RunId(run_id or self.run_id), limit=5000)
+            finally:
+                await store.close()
+
+        told = json.dumps(canonical(asyncio.run(read()), ordered=ordered))
+        return json.loads(told.replace(f"/runs/{run_id or self.run_id}/", "/runs/<run>/"))
 
     def processes(self, run_id: str | None = None) -> list[int]:
         """Every process that a step of this run has begun and that is not over."""
