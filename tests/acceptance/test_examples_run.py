@@ -34,10 +34,16 @@ def started(name: str, runs: Path, *arguments: str) -> "subprocess.Popen[str]":
 @pytest.mark.rule("R095", "R096", "R097", "R098", "R099")
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "release"])
 def test_an_example_runs_to_a_good_end(name: str, tmp_path: Path) -> None:
-    running = started(name, tmp_path)
+    recording = f"examples/recordings/{name}"
+    running = started(name, tmp_path, *(("--replay", recording) if (ROOT / recording).exists() else ()))
     printed, _ = running.communicate(timeout=90)
     assert running.returncode == 0, printed
     assert json.loads((tmp_path / "r/state.json").read_text())["status"] == "completed"
+
+
+def test_three_examples_have_a_recording() -> None:
+    kept = sorted(path.name for path in (ROOT / "examples/recordings").iterdir())
+    assert kept == ["fan_out_review", "fix_the_tests", "review_loop"]
 
 
 def test_the_release_waits_for_a_person(tmp_path: Path) -> None:

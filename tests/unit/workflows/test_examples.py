@@ -71,7 +71,8 @@ def test_an_example_needs_nothing_that_is_not_everywhere(path: Path) -> None:
                 if isinstance(argument, str) and argument.startswith("examples/"):
                     assert (ROOT / argument).exists(), argument
         if isinstance(step.body, Agent):
-            assert step.body.provider == "echo"
+            # Whoever has no agent gets its answers from a recording.
+            assert step.body.provider == "echo" or (ROOT / "examples/recordings" / path.stem).is_dir()
 
 
 @pytest.mark.parametrize("path", OF_THE_SPECIFICATION, ids=lambda path: path.stem)

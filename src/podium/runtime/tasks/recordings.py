@@ -124,7 +124,7 @@ def _written(call: KeptCall, host: TaskHost) -> bytes:
     plain |= {name: _Places(host).named(plain[name]) for name in ("answer", "ended") if name in plain}
     if host.redactor is not None:
         plain = masked(plain, host.redactor)
-    return msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"
 
 
 def _read(folder: Path) -> list[KeptCall]:
