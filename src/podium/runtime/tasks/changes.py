@@ -53,21 +53,27 @@ def look(root: Path, but: Iterable[Path] = ()) -> Seen | None:
     """What is below a folder, except for some places; None if that is too much to keep an eye on."""
     skipped = {str(path.resolve()) for path in but}
     found: Seen = {}
-    base = root.resolve()
-    for entry in _entries(str(base), skipped):
-        told = entry.stat(follow_symlinks=False)
+    base = str(root.resolve())
+    start = len(base.rstrip("/")) + 1
+    for path, told in _entries(base, skipped):
         if stat.S_ISREG(told.st_mode) or stat.S_ISLNK(told.st_mode):
-            name = os.path.relpath(entry.path, base)
-            found[name] = (told.st_mtime_ns, told.st_ctime_ns, told.st_size, told.st_ino, told.st_mode)
+            found[path[start:]] = (
+                told.st_mtime_ns,
+                told.st_ctime_ns,
+                told.st_size,
+                told.st_ino,
+                told.st_mode,
+            )
             if len(found) > MOST_FILES:
                 return None
     return found
 
 
-def _entries(folder: str, skipped: set[str]) -> Iterator["os.DirEntry[str]"]:
+def _entries(folder: str, skipped: set[str]) -> Iterator[tuple[str, os.stat_result]]:
     folders = [folder]
     while folders:
-        # What cannot be read, or is gone meanwhile, the agent's changes are not found in.
+        found = []
+        # What cannot be read, or is gone meanwhile, is not there.
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
                 if entry.path in skipped or entry.name == ".git":
@@ -76,7 +82,8 @@ def _entries(folder: str, skipped: set[str]) -> Iterator["os.DirEntry[str]"]:
                     folders.append(entry.path)
                 else:
                     with contextlib.suppress(OSError):
-                        yield entry
+                        found.append((entry.path, entry.stat(follow_symlinks=False)))
+        yield from found
 
 
 def changes(root: Path, before: Seen, after: Seen, redactor: Redactor | None) -> Changes:
@@ -88,7 +95,7 @@ def changes(root: Path, before: Seen, after: Seen, redactor: Redactor | None) ->
     found = Changes()
     left = MOST_BYTES_TOGETHER
     for name in names:
-        change = _change(base, name, min(left, MOST_BYTES), redactor)
+        change = _change(base, name, min(left, MOST_BYTES), redactor) if name in after else _removed(name)
         if change is None or len(found.files) >= MOST_KEPT:
             found.left_out.append(name.encode("utf-8", "replace").decode())
             continue
@@ -123,10 +130,20 @@ def _not_ignored(base: Path, names: list[str]) -> list[str]:
     return names if "." in ignored else [name for name in names if name not in ignored]
 
 
-def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> FileChange | None:
+def _removed(name: str) -> FileChange | None:
+    return FileChange(name, removed=True) if _has_a_name(name) else None
+
+
+def _has_a_name(name: str) -> bool:
     try:
         name.encode()
     except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> FileChange | None:
+    if not _has_a_name(name):
         return None
     path = base / name
     try:
@@ -137,8 +154,6 @@ def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> File
             return None
         with path.open("rb") as file:
             content = file.read(most + 1)
-    except FileNotFoundError:
-        return FileChange(name, removed=True)
     except OSError:
         return None
     if len(content) > most:
@@ -154,12 +169,17 @@ def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> File
 
 def make_again(root: Path, files: Iterable[FileChange]) -> None:
     """Raises `PathRefused` for a path that leads out of the folder, or into `.git`."""
-    # What is gone first: a file may have become a folder.
+    # What is gone first: a file may have become a folder, or a folder a file.
     for change in sorted(files, key=lambda one: not one.removed):
         target = _target(root, change.path)
         if change.removed:
-            target.unlink(missing_ok=True)
-        elif change.link is not None:
+            # It may be gone already, with a folder in its place, or a file in that of its folder.
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                target.unlink()
+            continue
+        if target.is_dir() and not target.is_symlink():
+            target.rmdir()  # a folder that became a file: what was in it is gone by now
+        if change.link is not None:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.unlink(missing_ok=True)
             target.symlink_to(change.link)
