@@ -305,6 +305,8 @@ def test_no_secret_is_ever_in_a_recording(place: Agents) -> None:
             provider: mine
             secrets: [TOKEN]
             prompt: "say the token is ${env.TOKEN}\\nwrite token.txt $TOKEN"
+          # What no process prints is masked by nobody else.
+          - {name: Say, provider: echo, secrets: [TOKEN], prompt: "${env.TOKEN}"}
         """
     )
     token = "correct-horse-battery"
@@ -434,6 +436,24 @@ def test_what_is_no_recording_is_said_before_anything_runs(place: Agents) -> Non
     done = place.run("run", "w.yaml", "--record", "a", "--replay", "b", code=64)
     assert "give one of them" in done.stderr
     assert not (place.runs / "r").exists()
+
+
+def test_of_two_versions_of_a_file_the_one_that_was_recorded_later_stays(place: Agents) -> None:
+    """Agents that work at once see each other's files, also half-written ones."""
+    place.write(
+        """
+        steps:
+          - {name: One, provider: mine, prompt: write file.txt half}
+          - {name: Other, provider: mine, prompt: write file.txt whole}
+        """
+    )
+    place.record()
+    for name, order, now in (("One.1", '"order": 1', '"order": 2'), ("Other.1", '"order": 2', '"order": 1')):
+        file = place.folder / f"kept/{name}.json"
+        assert order in file.read_text()
+        file.write_text(file.read_text().replace(order, now))
+    place.replay()
+    assert (place.workspace / "file.txt").read_text() == "half\n"
 
 
 @pytest.mark.parametrize("path", ["../out.txt", "/tmp/podium-out.txt", ".git/hooks/pre-commit", "a/.."])
