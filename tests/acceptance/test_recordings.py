@@ -193,6 +193,16 @@ def test_a_changed_prompt_is_a_miss_and_told_with_its_first_other_line(place: Ag
     )
 
 
+def test_a_miss_that_the_workflow_gets_over_is_no_success(place: Agents) -> None:
+    place.write("steps: [{name: Ask, provider: mine, prompt: say one, allow_failure: true}]\n")
+    place.record()
+    (place.folder / "w.yaml").write_text((place.folder / "w.yaml").read_text().replace("say one", "say two"))
+    place.program.unlink()
+    done = place.run(*place.words("w.yaml", "replayed"), "--replay", "kept", code=1)
+    assert done.stderr == "REPLAY_MISS: the recording has no answer for 'Ask'\n"
+    assert place.state("replayed")["status"] == "completed"
+
+
 @pytest.mark.parametrize(
     ("was", "is_now", "told"),
     [

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from podium.cli.app import INVALID_FILE
+from podium.cli.app import FAILED, INVALID_FILE
 from podium.cli.output import print_diagnostics
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
@@ -371,7 +371,13 @@ def _finish(
     except BrokenPipeError:
         # The reader went away (`| head`); how the run ended is told by the exit code all the same.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return ended.exit_code if ended is not None else 0
+    code = ended.exit_code if ended is not None else 0
+    if recordings is not None and recordings.misses:
+        # Also if the workflow got over it: whoever tests it must not take this for a success.
+        steps = ", ".join(visible(repr(step)) for step in recordings.misses)
+        click.echo(f"REPLAY_MISS: the recording has no answer for {steps}", err=True)
+        return code or FAILED
+    return code
 
 
 def _recordings(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":

@@ -11,7 +11,7 @@ the run and of the workspace are written as «run», «artifacts» and «workspa
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -56,6 +56,11 @@ class Recordings(Protocol):
     @property
     def asks_nobody(self) -> bool:
         """No agent is needed: every answer is kept already."""
+        ...
+
+    @property
+    def misses(self) -> Sequence[str]:
+        """The steps that were not answered, also if the workflow went on without them."""
         ...
 
     async def answer(
@@ -260,6 +265,7 @@ class Recorder:
     """Asks, and keeps what came of it."""
 
     asks_nobody = False
+    misses: Sequence[str] = ()
 
     def __init__(self, folder: Path, *, goes_on: bool) -> None:
         """`goes_on`: with what is there already; otherwise it makes way for the first call that is kept."""
@@ -411,6 +417,7 @@ class Replay:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.misses: list[str] = []
         calls = _read(folder)
         self._calls = {call.asked.call: call for call in calls}
         self._sessions = _Sessions(calls)
@@ -430,7 +437,7 @@ class Replay:
         asked = _asked(host, order, request, turn, self._sessions)
         call = self._calls.get(asked.call)
         if call is None or call.asked != asked:
-            raise ReplayMiss(self._told(asked, _difference(asked, call, self._calls)))
+            raise self._miss(asked, _difference(asked, call, self._calls))
         if call.ended is not None and _code(call.ended) in ("CANCELLED", "JOIN_DECIDED"):
             return await self._stopped(asked, call.ended, stopping)
         await asyncio.to_thread(self._make_again, host, request, call)
@@ -446,7 +453,7 @@ class Replay:
         code = _code(ended)
         if code == "JOIN_DECIDED" and await stopping.or_ends(within=_LONGEST_WAIT) == "asked":
             return stopped(stopping.code)
-        raise ReplayMiss(self._told(asked, f"it was stopped ({code}) before it had an answer"))
+        raise self._miss(asked, f"it was stopped ({code}) before it had an answer")
 
     def _make_again(self, host: TaskHost, request: AgentRequest, call: KeptCall) -> None:
         try:
@@ -462,8 +469,9 @@ class Replay:
                 f"what the agent changed in step {call.asked.step!r} cannot be made again: {error}"
             ) from error
 
-    def _told(self, asked: Asked, why: str) -> str:
-        return (
+    def _miss(self, asked: Asked, why: str) -> ReplayMiss:
+        self.misses.append(asked.step)
+        return ReplayMiss(
             f"the recording {str(self._folder)!r} has no answer for step {asked.step!r}, attempt {asked.attempt}: "
             f"{why}. Record it again with --record, or undo the change"
         )
