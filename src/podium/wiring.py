@@ -4,7 +4,7 @@ import os
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from podium.errors import PodiumError
 from podium.ports.artifacts import ArtifactStore
@@ -14,6 +14,9 @@ from podium.ports.provider import Providers
 from podium.ports.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from podium.providers.prices import Price
     from podium.runtime.tasks.recordings import Recordings
 
 
@@ -30,6 +33,15 @@ class UnknownStore(PodiumError):
     """A store was named in a way nobody knows."""
 
     code = "UNKNOWN_STORE"
+
+
+_CONFIGURED: Final = ("prices",)
+
+
+class InvalidConfiguration(PodiumError):
+    """The configuration cannot be read, or says something nobody knows."""
+
+    code = "CONFIG_INVALID"
 
 
 def store_url(given: str | None) -> str:
@@ -105,7 +117,48 @@ def all_providers() -> Providers:
     """Who answers agent steps."""
     from podium.providers.directory import ProviderDirectory
 
-    return ProviderDirectory()
+    return ProviderDirectory(_prices)
+
+
+def _prices() -> "Mapping[str, Price]":
+    """What tokens cost, by model: what the configuration says."""
+    from podium.providers.prices import prices_from
+
+    return prices_from(configuration().get("prices") or {})
+
+
+def configuration() -> dict[str, Any]:
+    """What holds for every workflow: the file that PODIUM_CONFIG names, else `podium/config.yaml` of the user.
+
+    It is read by whoever needs something of it, so that nobody else has to have one.
+    """
+    from podium.language.diagnostics import did_you_mean
+    from podium.language.reader import read_yaml
+    from podium.language.tree import Mapping as Written
+    from podium.language.tree import plain
+
+    given = os.environ.get("PODIUM_CONFIG")
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - "" if there is none
+    path = Path(given) if given else Path(home) / "podium" / "config.yaml"
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        if given:
+            raise InvalidConfiguration(f"PODIUM_CONFIG names {given!r}: {error.strerror}") from error
+        return {}
+    document = read_yaml(content, str(path))
+    if not isinstance(document.root, Written) or document.report.diagnostics:
+        problems = "; ".join(str(found).split("\n")[0] for found in document.report.diagnostics)
+        raise InvalidConfiguration(problems or f"{str(path)!r} holds no keys: write `prices:`")
+    found = plain(document.root)
+    assert isinstance(found, dict)
+    for key in found:
+        if key not in _CONFIGURED:
+            near = did_you_mean(key, _CONFIGURED)
+            raise InvalidConfiguration(
+                f"{str(path)!r}: {key!r} is nothing that can be configured. {near} Keys: {', '.join(_CONFIGURED)}"
+            )
+    return found
 
 
 def payload_store(folder: Path) -> ArtifactStore:

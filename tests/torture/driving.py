@@ -20,7 +20,7 @@ from podium.model.plan import Plan
 from podium.model.times import Timestamp, later
 from tests.torture.generator import Generator
 from tests.torture.interpreter import Interpreter
-from tests.torture.invariants import check, visits_of
+from tests.torture.invariants import check, check_launch, visits_of
 from tests.unit.machine.hosting import START, TERMINAL, record_of
 
 _MOST_ACTIONS: Final = 250
@@ -133,6 +133,7 @@ class Torture:
                     assert all(path != command.path for path, _ in self.tasks), "two attempts at once"
                     self.tasks[key] = command
                     self.ran.append(key)
+                    check_launch(self.machine, command.path)
                 case CancelTask():
                     assert (command.path, command.attempt) in self.tasks, "stops what does not run"
                     assert command.code in ("CANCELLED", "JOIN_DECIDED", "INTERRUPTED")
@@ -147,7 +148,9 @@ class Torture:
                     self._use(("probe", command.key))
                     self.probes[command.key] = command
                 case Record():
-                    subject = command.path or command.payload.get("signalId", "")
+                    subject = (
+                        command.path or command.payload.get("signalId") or command.payload.get("stepId", "")
+                    )
                     if command.event_type in (EventType.RUN_PAUSED, EventType.RUN_RESUMED):
                         subject = ""
                     self._use((command.event_type, subject, command.attempt))
@@ -304,7 +307,13 @@ class Torture:
                 self._signal("REJECT", stepId=asked.subject, to=self.random.choice(names), reason="no")
 
     def _release(self) -> None:
-        self._signal("UPDATE_PARAMS", params={"budget": {"usd": 1000}})
+        # What is inside something sets aside less than that has.
+        budgets = {
+            path: {"usd": 10 ** (8 - path.count("/")), "tokens": 10 ** (12 - path.count("/"))}
+            for path in self.machine.spending.purses
+            if path
+        }
+        self._signal("UPDATE_PARAMS", params={"budget": {"usd": 10**9, "tokens": 10**13}, "budgets": budgets})
         self._signal("RESUME")
 
     def _signal(self, signal_type: str, **payload: Any) -> None:
@@ -333,7 +342,9 @@ class Torture:
                 names = [step.step_id for step in self.plan.workflow.block.steps]
                 self._signal(kind, stepId=self._aim(), to=self.random.choice(names))
             case "UPDATE_PARAMS":
-                self._signal(kind, params={"context": {"n": self.random.randrange(3)}, "budget": {"usd": 2}})
+                self._signal(
+                    kind, params={"context": {"n": self.random.randrange(3)}, "budget": {"usd": 2, "soft": 1}}
+                )
             case _:
                 self._signal(kind)
 

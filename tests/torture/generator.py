@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from podium.model.conditions import All, AnyOf, Condition, EnvSet, FileExists, Not, StepIs
 from podium.model.expressions import Reference
-from podium.model.plan import Budget, Discipline, Handlers, Join, Plan, Retry, Step, Workflow
+from podium.model.plan import Budget, Call, Discipline, Handlers, Join, Plan, Retry, Step, Workflow
 from tests.unit.machine.building import (
     agent,
     approval,
@@ -28,6 +28,7 @@ from tests.unit.machine.building import (
     ref,
     task,
     while_,
+    with_budget,
     workflow,
 )
 
@@ -38,7 +39,8 @@ FEATURES: Final = (
     "call", "join:all", "join:any", "join:majority", "fail_fast", "rest:wait", "on:success", "on:failure", "on:timeout",
     "on:skipped", "goto", "_end", "_error", "error", "_loop_break", "_loop_continue", "goto out", "finally", "retry",
     "operator", "timeout", "when", "probe", "raises", "strict", "implied", "compatible", "stop", "allow_failure",
-    "max_visits", "budget", "idempotent", "run timeout", "workers", "interval", "reads",
+    "max_visits", "budget", "budget of a step", "tokens", "reserve", "idempotent", "run timeout", "workers",
+    "interval", "reads",
 )  # fmt: skip
 
 
@@ -66,7 +68,7 @@ class Generator:
     def plan(self) -> Plan:
         facts: dict[str, Any] = {"context": {"n": self._random.randrange(2)}}
         if not self._plain and self._chance(0.15):
-            facts["budget"] = Budget(usd=self._random.choice([0.5, 1, 3]))
+            facts["budget"] = self._budget()
             self.features["budget"] += 1
         if not self._plain and self._chance(0.15):
             facts["timeout"] = self._random.choice([3, 20])
@@ -93,6 +95,8 @@ class Generator:
             self.features["finally"] += 1
         if not self._plain and place.depth and self._chance(0.1):
             facts["timeout"] = 30
+        if not self._plain and place.depth and self._chance(0.1):
+            facts["budget"] = self._budget()
         return workflow(*steps, discipline=discipline, **facts)
 
     def _flow(self, place: _Place, discipline: Discipline) -> tuple[Step, ...]:
@@ -164,6 +168,9 @@ class Generator:
     def _step(self, name: str, place: _Place, names: list[str]) -> Step:
         composite = place.depth < DEEPEST and self._chance(0.5 if place.depth == 0 else 0.4)
         step = self._composite(name, place, names) if composite else self._leaf(name, place)
+        if composite and not self._plain and not isinstance(step.body, Call) and self._chance(0.15):
+            step = with_budget(step, self._budget())
+            self.features["budget of a step"] += 1
         facts: dict[str, Any] = {}
         if self._chance(0.25):
             facts["when"] = self._condition(place)
@@ -197,7 +204,10 @@ class Generator:
             case "gate":
                 return gate(name, self._condition(place) if self._chance(0.8) else None)
             case "agent":
-                return agent(name, self._random.choice([None, 0.4, 0.8]))
+                if self._plain:
+                    return agent(name)
+                own = self._budget() if self._chance(0.4) else None
+                return agent(name, provider=self._random.choice(["claude", "claude", "codex"]), budget=own)
             case "set":
                 return put(name, {"n": self._random.randrange(3)})
             case "approval":
@@ -208,6 +218,15 @@ class Generator:
                     words.append(self._reference(place))
                     self.features["reads"] += 1
                 return task(name, *words)
+
+    def _budget(self) -> Budget:
+        tokens = self._random.choice([None, None, 8, 30])
+        reserve = self._random.choice([None, None, 0, 0.3])
+        self.features["tokens"] += tokens is not None
+        self.features["reserve"] += reserve is not None
+        return Budget(
+            self._random.choice([None, 0.4, 0.8, 1, 3]), tokens, self._random.choice([None, 0.3]), reserve
+        )
 
     def _reference(self, place: _Place) -> Reference:
         """Something that may be there or not."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from podium.core.machine import Machine, attempts, graphs, joins, loops
+from podium.core.machine.budgets import Amount
 from podium.core.machine.program import Kind
 from podium.core.machine.tree import Phase, Scope, Stage, Visit
 from podium.model.plan import Agent, ForEach, Parallel
@@ -130,10 +131,40 @@ def _check_reservations(m: Machine, visits: list[Visit]) -> None:
         for visit in visits
         if visit.phase is Phase.RUN and visit.node is not None and isinstance(visit.node.body, Agent)
     }
-    assert m.spending.reserved.keys() <= running, "money is set aside for nothing"
-    if m.plan.workflow.budget is not None:
+    spending = m.spending
+    assert spending.reserved.keys() <= running, "money is set aside for nothing"
+    budget = m.plan.workflow.budget
+    if budget is not None and (budget.usd is not None or budget.tokens is not None):
         inside = {path for path in running if "_finally" not in path and "_error" not in path}
-        assert inside <= m.spending.reserved.keys(), "money was not set aside"
+        assert inside <= spending.reserved.keys(), "money was not set aside"
+    below: dict[str, list[Amount]] = {path: [] for path in spending.purses}
+    for visit in visits:
+        if visit.path in spending.reserved:
+            for purse in spending.around(visit):
+                below[purse.path].append(spending.reserved[visit.path])
+    for path, purse in spending.purses.items():
+        amounts = below[path]
+        assert purse.under_way == len(amounts), f"{path or 'the run'}: counted wrongly"
+        assert purse.reserved == Amount(sum(one.usd for one in amounts), sum(one.tokens for one in amounts))
+        assert purse.alone is None or amounts == [spending.reserved[purse.alone]], "not alone"
+    waiting = {visit.path for visit in visits if visit.phase is Phase.UNPAID}
+    first = next(iter(spending.line), None)
+    assert waiting <= spending.line.keys() <= waiting | {first}, "who waits for money stands in line"
+    assert not spending.line or m.hold.reasons or m.breathing is not None or spending.reserved, (
+        "waits for ever"
+    )
+    assert spending.purses.keys() <= {visit.path for visit in visits} or m.at_verdict is not None, "left open"
+
+
+def check_launch(m: Machine, path: str) -> None:
+    """Of an agent that was just launched: whatever pays for it can pay for all that runs."""
+    visit = m.find(path)
+    assert visit is not None
+    if path not in m.spending.reserved:
+        return
+    for purse in m.spending.around(visit):
+        for limit, spent, reserved in zip(purse.limits, purse.spent, purse.reserved, strict=True):
+            assert limit is None or spent + reserved <= limit, f"{purse.path or 'the run'} cannot pay {path}"
 
 
 def _check_scope(scope: Scope) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import podium
+from podium.core.machine.budgets import BUDGET_EXCEEDED
 from podium.errors import PodiumError
 from podium.language.codes import Code
 from podium.model.alerts import AlertCode
@@ -34,6 +35,6 @@ def _codes_of_errors() -> set[str]:
         one = classes.pop()
         classes += one.__subclasses__()
         found.add(one.code)
-    # Codes that are not a class of their own: of ModelOnexError, and of what was not foreseen.
+    # Codes that are not a class of their own: of ModelOnexError, of a run that stands still, of what was not foreseen.
     others = {*EnumCoreErrorCode, *AlertCode}
-    return found | {code.value for code in others} | {"INTERNAL_ERROR"}
+    return found | {code.value for code in others} | {"INTERNAL_ERROR", BUDGET_EXCEEDED}

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from podium.cli.output import told_usage
 from podium.cli.progress import Lines, line_of
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
@@ -36,6 +37,7 @@ class LiveView(Lines):
         self._live.start()
 
     def observe(self, records: Sequence[EventRecord]) -> None:
+        self.count_usage(records)
         for record in records:
             self._count(record)
             line = line_of(record)
@@ -77,7 +79,8 @@ class LiveView(Lines):
             lines.append(Text(f"-> {visible(path)}{again}  {now - since:.0f} s", style="yellow"))
         if len(running) > _MOST_SHOWN:
             lines.append(Text(f"   and {len(running) - _MOST_SHOWN} more"))
-        lines.append(Text(f"{now - self.began:.0f} s", style="dim"))
+        used = f"  {told_usage(self.usage)}" if any(self.usage.values()) else ""
+        lines.append(Text(f"{now - self.began:.0f} s{used}", style="dim"))
         return Group(*lines)
 
     def close(self) -> None:

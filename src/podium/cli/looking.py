@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from podium.cli.output import print_json
+from podium.cli.output import print_json, told_usage, usage_cells
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.language.diagnostics import visible
 from podium.model.runs import Run
@@ -138,8 +138,14 @@ def report(run_id: str, format_: str, store: str | None, tenant: str) -> int:
     return 0
 
 
-def _rows(view: RunView) -> list[tuple[str, str, str, str]]:
-    return [(s.step_id, s.status.value, str(s.attempt_count), _error_of(s)) for s in view.steps]
+_COLUMNS = ("step", "status", "attempts", "tokens", "dollars", "error")
+
+
+def _rows(view: RunView) -> list[tuple[str, ...]]:
+    return [
+        (s.step_id, s.status.value, str(s.attempt_count), *usage_cells(s.usage), _error_of(s))
+        for s in view.steps
+    ]
 
 
 def _error_of(step: StepSnapshot) -> str:
@@ -147,14 +153,27 @@ def _error_of(step: StepSnapshot) -> str:
     return error.message or error.code if error is not None else ""
 
 
+def _used(view: RunView) -> str:
+    return f", {told_usage(view.summary.usage)}" if any(view.summary.usage.values()) else ""
+
+
 def _report_json(view: RunView) -> dict[str, object]:
-    names = ("step", "status", "attempts", "error")
     return {
         "runId": view.run.identity.run_id,
         "planId": view.run.identity.plan_id,
         "status": view.run.status.value,
         "createdAt": view.run.created_at,
-        "steps": [dict(zip(names, row, strict=True)) for row in _rows(view)],
+        "usage": view.summary.usage,
+        "steps": [
+            {
+                "step": s.step_id,
+                "status": s.status.value,
+                "attempts": str(s.attempt_count),
+                "error": _error_of(s),
+                "usage": s.usage,
+            }
+            for s in view.steps
+        ],
     }
 
 
@@ -166,10 +185,10 @@ def _report_md(view: RunView) -> str:
     lines = [
         f"# {cell(run.identity.plan_id)}: {run.status.value.lower()}",
         "",
-        f"Run `{run.identity.run_id}`, created {run.created_at}, {run.head} events.",
+        f"Run `{run.identity.run_id}`, created {run.created_at}, {run.head} events{_used(view)}.",
         "",
-        "| step | status | attempts | error |",
-        "| --- | --- | --- | --- |",
+        f"| {' | '.join(_COLUMNS)} |",
+        f"|{' --- |' * len(_COLUMNS)}",
         *(f"| {' | '.join(map(cell, row))} |" for row in _rows(view)),
     ]
     return "\n".join(lines)
@@ -186,6 +205,6 @@ def _report_html(view: RunView) -> str:
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
         "<style>body{font-family:sans-serif;margin:2em}td,th{padding:.3em .8em;text-align:left;"
         "border-bottom:1px solid #8884}</style>\n"
-        f"<h1>{title}</h1><p>Run <code>{cell(run.identity.run_id)}</code>, created {run.created_at}.</p>\n"
-        f"<table><tr><th>step<th>status<th>attempts<th>error</tr>\n{rows}\n</table></html>"
+        f"<h1>{title}</h1><p>Run <code>{cell(run.identity.run_id)}</code>, created {run.created_at}{_used(view)}.</p>\n"
+        f"<table><tr><th>{'<th>'.join(_COLUMNS)}</tr>\n{rows}\n</table></html>"
     )

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -25,6 +25,20 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
         click.echo("\n".join([first, *rest]), err=True)
     if omitted:
         click.echo(f"... and {omitted} more {'problem' if omitted == 1 else 'problems'}.", err=True)
+
+
+def told_usage(usage: Mapping[str, float]) -> str:
+    """`0.1234 dollars, 5,678 tokens`; empty if nothing is known."""
+    parts = [f"{usage['costUsd']:.4f} dollars"] if "costUsd" in usage else []
+    if usage.get("tokens"):
+        parts.append(f"{usage['tokens']:,.0f} tokens")
+    return ", ".join(parts)
+
+
+def usage_cells(usage: Mapping[str, float]) -> tuple[str, str]:
+    """Tokens and dollars, as cells of a table."""
+    tokens, cost = usage.get("tokens"), usage.get("costUsd")
+    return "" if tokens is None else f"{tokens:,.0f}", "" if cost is None else f"{cost:.4f}"
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

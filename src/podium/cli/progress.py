@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
+from podium.cli.output import told_usage
 from podium.core.envelope import encode_envelope
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
@@ -55,12 +56,19 @@ class Quiet:
         self.runs = runs
         self.run_id = ""
         self.began = time.monotonic()
+        # What the run has used so far.
+        self.usage: dict[str, float] = {}
 
     def begin(self, run_id: RunId) -> None:
         self.run_id = run_id
 
     def observe(self, records: Sequence[EventRecord]) -> None:
-        pass
+        self.count_usage(records)
+
+    def count_usage(self, records: Sequence[EventRecord]) -> None:
+        for record in records:
+            if record.event_type == EventType.BUDGET_CHARGED:
+                self.usage = msgspec.json.decode(record.payload)["total"]
 
     async def follow(self) -> None:
         pass
@@ -73,6 +81,8 @@ class Quiet:
         word = ended.event_type.removeprefix("Run").lower()
         reason = f": {visible(ended.error)}" if ended.error else f" ({ended.reason})" if ended.reason else ""
         click.echo(f"{word} after {took}{reason}")
+        if any(self.usage.values()):
+            click.echo(f"used {told_usage(self.usage)}")
         folder = self.runs / ended.run_id
         click.echo(f"see {folder}/ for state.json, logs/ and artifacts/")
         if ended.exit_code:
@@ -93,6 +103,7 @@ class Lines(Quiet):
         click.echo(f"run {run_id}")
 
     def observe(self, records: Sequence[EventRecord]) -> None:
+        self.count_usage(records)
         for record in records:
             ended = record.event_type in (EventType.STEP_COMPLETED, EventType.STEP_FAILED)
             if ended and self._stream:
@@ -190,8 +201,22 @@ def line_of(record: EventRecord) -> str | None:
         case EventType.STEP_RETRY_SCHEDULED:
             return f"~  {step} is tried again at {str(payload.get('due'))[11:19]}"
         case EventType.RUN_PAUSED:
+            if payload.get("code") == "BUDGET_EXCEEDED":
+                return (
+                    f"$  the budget does not pay for {visible(str(payload.get('stepId')))} (BUDGET_EXCEEDED)"
+                )
             return "paused"
         case EventType.RUN_RESUMED:
             return "goes on"
+        case EventType.BUDGET_CHARGED:
+            return "\n         ".join(map(_soft_limit, payload.get("softLimits", ()))) or None
+        case EventType.SIGNAL_IGNORED:
+            return f"!  ignored: {visible(str(payload.get('reason', '')))}"
         case _:
             return None
+
+
+def _soft_limit(told: dict[str, Any]) -> str:
+    whose = f"step {visible(str(told['of']))}" if "of" in told else "the run"
+    most = f" of {told['usd']}" if "usd" in told else ""
+    return f"$  the soft limit of {whose} is reached: {told['spentUsd']:.4f}{most} dollars are spent"

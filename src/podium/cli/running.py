@@ -23,7 +23,7 @@ from podium.language.diagnostics import visible
 from podium.model.events import EventRecord
 from podium.model.ids import RunId
 from podium.model.plan import Plan
-from podium.model.transitions import RunStatus
+from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.signals import send_signal
 from podium.operations.workflows import load_workflow
@@ -125,8 +125,8 @@ def run(
 
     The run is kept in runs/<run id>: state.json, logs, artifacts. Press Ctrl-C once to cancel it, twice to kill it.
 
-    Exit codes: 0 success, 1 failed, 2 cancelled, 3 timed out, 4 no transition, 5 left waiting (--no-wait), 64 wrong
-    usage, 65 invalid workflow, 75 the run is driven by another process.
+    Exit codes: 0 success, 1 failed, 2 cancelled, 3 timed out, 4 no transition, 5 left waiting (--no-wait) or out of
+    budget, 64 wrong usage, 65 invalid workflow, 75 the run is driven by another process.
 
     \b
     Examples:
@@ -182,6 +182,13 @@ def run(
 @click.option("--changed", is_flag=True, help="Begin a new run, and do only what has changed since.")
 @click.option("--run-id", "new_id", help="With --changed: the id of the new run. [default: a new one]")
 @_recording_options
+@click.option(
+    "--budget",
+    "budgets",
+    multiple=True,
+    metavar="KEY=AMOUNT",
+    help="Raise the budget first: usd=5, tokens=100000, STEP.usd=2 for a step's own.",
+)
 @_NO_WAIT
 @store_option
 def resume(
@@ -196,10 +203,11 @@ def resume(
     new_id: str | None,
     record: Path | None,
     replay: Path | None,
+    budgets: tuple[str, ...],
     no_wait: bool,
     store: str | None,
 ) -> int:
-    """Go on with a run that was interrupted, paused, cancelled, or has failed.
+    """Go on with a run that was interrupted, paused, cancelled, has failed, or is out of budget.
 
     What has been done is not done again; what was under way when it stopped is. A completed run is never taken up.
     A paused run that another process drives goes on there.
@@ -211,6 +219,9 @@ def resume(
     from podium.operations.rerunning import carry_files_over, changed_request
     from podium.operations.structure import replace_workflow
 
+    raised = _raised(budgets)
+    if raised is not None and changed:
+        raise click.UsageError("--budget is for a run that goes on: a new run has its workflow's own.")
     if force and workflow is None:
         raise click.UsageError("--force is for --workflow: name the file to go on with.")
     if new_id is not None and not changed:
@@ -253,6 +264,15 @@ def resume(
                 system_clock().now(),
                 force=force,
                 payloads=payload_store,
+            )
+        if raised is not None:
+            if known.status in TERMINAL:
+                raise click.UsageError(
+                    f"--budget is for an open run, and {run_id!r} has ended. Resume it without; should its budget be "
+                    f"used up, it stops again, and can be given more then."
+                )
+            await send_signal(
+                opened, system_clock(), known.identity.tenant_id, run_id, "UPDATE_PARAMS", raised
             )
         paused = known.status is RunStatus.PAUSED
         if paused:
@@ -488,6 +508,15 @@ def _interruptible(*, at_once: bool = True) -> Iterator[Callable[[Driving], None
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.remove_signal_handler(number)
+
+
+def _raised(budgets: tuple[str, ...]) -> dict[str, Any] | None:
+    """The signal that raises a budget."""
+    if not budgets:
+        return None
+    from podium.operations.budgets import parse_budget
+
+    return {"params": parse_budget(budgets), "reason": "podium resume --budget"}
 
 
 def _read_inputs(path: Path | None) -> dict[str, Any]:

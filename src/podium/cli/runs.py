@@ -5,7 +5,7 @@ from typing import Any
 import click
 import msgspec
 
-from podium.cli.output import print_json, print_table
+from podium.cli.output import print_json, print_table, told_usage, usage_cells
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.language.diagnostics import visible
 from podium.model.runs import Run, RunPage, RunQuery
@@ -122,18 +122,23 @@ def _show_text(view: RunView) -> None:
     )
     told = ", ".join(f"{count} {name}" for name, count in counted if count)
     click.echo(f"steps    {summary.step_count}" + (f": {told}" if told else ""))
+    if any(summary.usage.values()):
+        click.echo(f"used     {told_usage(summary.usage)}")
     if view.steps:
+        with_usage = any(step.usage for step in view.steps)
         rows = [
             (
                 step.step_id,
                 step.status,
                 str(step.attempt_count),
+                *(usage_cells(step.usage) if with_usage else ()),
                 step.newest.completed_at or step.newest.started_at or "",
                 step.newest.error.message if step.newest.error is not None else "",
             )
             for step in view.steps
         ]
-        print_table(("step", "status", "attempts", "at", "error"), rows)
+        used = ("tokens", "dollars") if with_usage else ()
+        print_table(("step", "status", "attempts", *used, "at", "error"), rows)
 
 
 def _as_json(run: Run) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from podium.core.usage import added, charge_of, steps_charged
 from podium.model.alerts import Alert, AlertCode
 from podium.model.artifacts import ArtifactRef
 from podium.model.events import NO_PAYLOAD, EventRecord, EventType
@@ -73,6 +74,14 @@ def project_more(
 def gap_between(last_seq: int, next_seq: int) -> Gap | None:
     """What is missing between two sequence numbers that were seen one after the other."""
     return Gap(last_seq, next_seq) if next_seq > last_seq + 1 else None
+
+
+def steps_named(record: EventRecord) -> Iterator[str]:
+    """The steps that an event changes."""
+    if record.step_id is not None:
+        yield record.step_id
+    elif record.event_type == _CHARGED and (charge := charge_of(record)) is not None:
+        yield from steps_charged(charge.step_id)
 
 
 class Steps(Mapping[str, StepSnapshot]):
@@ -161,7 +170,6 @@ class _StepEnd(msgspec.Struct, rename="camel"):
 
     error: Failure | None = None
     artifacts: tuple[ArtifactRef, ...] = ()
-    usage: dict[str, float] = {}
 
 
 class _RunPayload(msgspec.Struct, rename="camel"):
@@ -175,6 +183,7 @@ _NO_RUN_PAYLOAD: Final = _RunPayload()
 _STEP_END: Final = msgspec.json.Decoder(_StepEnd)
 _RUN_PAYLOAD: Final = msgspec.json.Decoder(_RunPayload)
 _STARTED: Final = EventType.STEP_STARTED.value
+_CHARGED: Final = EventType.BUDGET_CHARGED.value
 _INTERRUPTED: Final = EventType.STEP_INTERRUPTED.value
 _LEGAL_AFTER_THE_END: Final = frozenset(str(event_type) for event_type in AFTER_THE_END)
 _KNOWN: Final = frozenset(event_type.value for event_type in EventType)
@@ -223,6 +232,8 @@ class _Fold:
                 self._illegal(record)
         elif event_type in RUN_TRANSITIONS:
             self._take_run(record)
+        elif event_type == _CHARGED:
+            self._take_charge(record)
         elif self._status in TERMINAL and event_type in _KNOWN and event_type not in _LEGAL_AFTER_THE_END:
             self._illegal(record)
         return True
@@ -251,7 +262,6 @@ class _Fold:
         summary, fields = self._from.summary, self._fields
         counts = [getattr(summary, name) for name in _COUNTERS]
         artifacts = summary.artifact_count
-        usage = summary.usage
         steps = self._from.steps.next_version()
         for step_id, step in changed.items():
             if step.known is not None:
@@ -260,15 +270,10 @@ class _Fold:
             counts[_counter_of(snapshot.newest)] += 1
             steps.put(snapshot, self._from.steps)
             artifacts += step.artifacts
-            if step.usage:
-                usage = {
-                    name: usage.get(name, 0) + step.usage.get(name, 0) for name in {**usage, **step.usage}
-                }
         fields.update(zip(_COUNTERS, counts, strict=True))
         # Not the length of `steps`: those may be only the steps that the events are about.
         fields["step_count"] = sum(counts)
         fields["artifact_count"] = artifacts
-        fields["usage"] = usage
         return steps
 
     def _substatus(self, running: int) -> str | None:
@@ -302,6 +307,20 @@ class _Fold:
         if after in TERMINAL:
             fields["completed_at"] = record.emitted_at
             fields["failure"] = payload.error
+
+    def _take_charge(self, record: EventRecord) -> None:
+        charge = charge_of(record)
+        if charge is None:
+            return
+        figures = charge.figures
+        self._fields["usage"] = added(self._fields.get("usage", self._from.summary.usage), figures)
+        for step_id in steps_charged(charge.step_id):
+            step = self._touched.get(step_id)
+            if step is None and (known := self._known(step_id)) is not None:
+                step = self._touched[step_id] = _Step(known)
+            if step is not None:
+                step.usage = added(step.usage, figures)
+                step.changed = True
 
     def _report_gap(self, gap: Gap) -> None:
         self._fields["stale"] = gap
@@ -349,7 +368,7 @@ class _Step:
         self.known = known
         self.changed = False
         self.artifacts = 0
-        self.usage: dict[str, float] | None = None
+        self.usage: dict[str, float] = known.usage if known is not None else {}
         self.end: _StepEnd | None = None
         self.interrupted = False
         self.engine_attempt_id = 1
@@ -398,11 +417,11 @@ class _Step:
         end = _step_end(record.payload)
         if end is not None:
             self.end = end
-            self._charge(end)
+            self.artifacts += len(end.artifacts)
         return True
 
     def snapshot(self, step_id: str) -> StepSnapshot:
-        return StepSnapshot(step_id, self._newest(), self.earlier, self.attempt_count)
+        return StepSnapshot(step_id, self._newest(), self.earlier, self.attempt_count, self.usage)
 
     def _begin(self, number: int) -> None:
         """A new attempt; the one before it stays as it is."""
@@ -450,16 +469,8 @@ class _Step:
         self.attempt_count += attempt is None
         self.changed = True
         if step.end is not None:
-            self._charge(step.end)
+            self.artifacts += len(step.end.artifacts)
         return True
-
-    def _charge(self, end: _StepEnd) -> None:
-        self.artifacts += len(end.artifacts)
-        if end.usage:
-            usage = self.usage or {}
-            self.usage = {
-                name: usage.get(name, 0) + end.usage.get(name, 0) for name in {**usage, **end.usage}
-            }
 
 
 _COUNTERS: Final = (
@@ -486,7 +497,7 @@ def _counter_of(newest: AttemptSnapshot) -> int:
 
 def _step_end(payload: bytes) -> _StepEnd | None:
     """What a projection needs of a step's end; None if the payload has nothing of it, which is quickly seen."""
-    if b'"error"' in payload or b'"artifacts"' in payload or b'"usage"' in payload:
+    if b'"error"' in payload or b'"artifacts"' in payload:
         end: _StepEnd = _decoded(_STEP_END, payload, _NO_STEP_END)
         return end
     return None

@@ -304,8 +304,7 @@ class LocalEngine:
             asyncio.create_task(state.keep_up()),
             asyncio.create_task(_look_for_cancel(directory, driving)),
         ]
-        if no_wait:
-            helpers.append(asyncio.create_task(self._leave_when_idle(run_id, driver)))
+        helpers.append(asyncio.create_task(self._leave_when_idle(run_id, driver, no_wait=no_wait)))
         try:
             last = await driver.drive()
         except _Left as left:
@@ -377,11 +376,16 @@ class LocalEngine:
         cached = partial(cached_results, self._store, run)
         return Reuse(host, self._runs, cached, earlier, self._artifacts)
 
-    async def _leave_when_idle(self, run_id: RunId, driver: Driver) -> None:
-        """Until nothing runs and only a person can let the run go on; what the machine knows has to be all there is."""
+    async def _leave_when_idle(self, run_id: RunId, driver: Driver, *, no_wait: bool) -> None:
+        """Until nothing runs and only a person can let the run go on; what the machine knows has to be all there is.
+
+        Without `no_wait` only a used-up budget is left: no answer at a terminal could pay.
+        """
         while True:
             await asyncio.sleep(_IDLE_SECONDS)
             machine = driver.machine
+            if not no_wait and "budget" not in machine.hold.reasons:
+                continue
             seq = machine.last_seq
             with contextlib.suppress(PodiumError):
                 head = (await self._store.get_run(run_id)).head
@@ -467,7 +471,10 @@ def _idle_because(owed: Sequence[Obligation]) -> str | None:
     """What keeps a run in which nothing moves by itself; None if something does, or is about to."""
     kinds = {one.kind for one in owed}
     if "hold" in kinds:
-        return None if kinds & _MOVING else "paused"
+        if kinds & _MOVING:
+            return None
+        out_of_money = any(one.kind == "hold" and one.subject == "budget" for one in owed)
+        return "out of budget" if out_of_money else "paused"
     return "waiting" if kinds & _FOR_A_PERSON and kinds <= _FOR_A_PERSON | {"limit"} else None
 
 

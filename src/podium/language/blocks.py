@@ -25,6 +25,7 @@ from podium.language.targets import handlers_of
 from podium.language.tasks import (
     DEFAULT_TIMEOUT,
     TASKS,
+    budget_of,
     check_secrets,
     retry_of,
     task_body,
@@ -248,14 +249,18 @@ def _body_of(declared: Declared, path: str, names: Names, context: WorkflowConte
             return (
                 Parallel(
                     block,
-                    **given(join=_join_of(node, context), max_workers=scalar_at(node, "max_workers")),
+                    **given(
+                        join=_join_of(node, context),
+                        max_workers=scalar_at(node, "max_workers"),
+                        budget=budget_of(node, context.problems),
+                    ),
                 ),
                 written,
             )
         case "for_each":
             return _for_each(declared, block, names, context), written
         case "steps":
-            return Group(block), written
+            return Group(block, budget_of(node, context.problems)), written
         case _:
             return _loop(declared, block, context), written
 
@@ -272,6 +277,7 @@ def _for_each(step: Declared, block: Block, names: Names, context: WorkflowConte
             max_workers=scalar_at(node, "max_workers"),
             max_iterations=scalar_at(node, "max_iterations"),
             join=_join_of(step.node, context, node),
+            budget=budget_of(step.node, context.problems),
         ),
     )
 
@@ -329,6 +335,7 @@ def _loop(step: Declared, block: Block, context: WorkflowContext) -> Body:
             max_iterations=scalar_at(node, "max_iterations"),
             max_duration=scalar_at(node, "max_duration"),
             check_interval=scalar_at(node, "check_interval"),
+            budget=budget_of(step.node, context.problems),
         ),
     )
 

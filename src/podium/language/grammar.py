@@ -449,6 +449,8 @@ _PROVIDER = Record(
         "result": Field(Choice(("text", "json")), "How its output is read."),
         "text_field": Field(_WORDS, "In JSON: where the answer is, like result.text."),
         "session_field": Field(_WORDS, "In JSON: where the session's id is."),
+        "tokens_field": Field(_WORDS, "In JSON: where the number of tokens is that it took."),
+        "cost_field": Field(_WORDS, "In JSON: where it says what it has cost, in dollars."),
     },
 )
 _DEFAULTS = Record(

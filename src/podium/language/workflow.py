@@ -426,6 +426,8 @@ def _providers(node: Node | None, names: Names) -> dict[str, ProviderTemplate]:
                 result=scalar_at(provider, "result"),
                 text_field=scalar_at(provider, "text_field"),
                 session_field=scalar_at(provider, "session_field"),
+                tokens_field=scalar_at(provider, "tokens_field"),
+                cost_field=scalar_at(provider, "cost_field"),
             ),
             needs_env=texts_at(provider, "needs_env"),
         )

@@ -7,7 +7,18 @@ import msgspec
 from podium.model.times import Timestamp
 
 WaitingFor: TypeAlias = Literal[
-    "task", "slot", "timer", "probe", "approval", "operator", "doubt", "limit", "hold", "record", "start"
+    "task",
+    "slot",
+    "timer",
+    "probe",
+    "approval",
+    "operator",
+    "doubt",
+    "limit",
+    "budget",
+    "hold",
+    "record",
+    "start",
 ]
 
 

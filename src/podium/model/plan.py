@@ -234,6 +234,7 @@ class Call(_Part, frozen=True, tag="call", tag_field="kind"):
 
 class Group(_Part, frozen=True, tag="group", tag_field="kind"):
     block: "Block"
+    budget: Budget | None = None
 
 
 class Parallel(_Part, frozen=True, tag="parallel", tag_field="kind"):
@@ -242,6 +243,7 @@ class Parallel(_Part, frozen=True, tag="parallel", tag_field="kind"):
     block: "Block"
     join: Join = Join()
     max_workers: int = 10
+    budget: Budget | None = None
 
 
 class ForEach(_Part, frozen=True, tag="forEach", tag_field="kind"):
@@ -252,6 +254,7 @@ class ForEach(_Part, frozen=True, tag="forEach", tag_field="kind"):
     max_workers: int | None = None
     max_iterations: int | None = None
     join: Join = Join()
+    budget: Budget | None = None
 
 
 class While(_Part, frozen=True, tag="while", tag_field="kind"):
@@ -264,6 +267,7 @@ class While(_Part, frozen=True, tag="while", tag_field="kind"):
     max_iterations: int = 1000
     max_duration: Seconds = 3600
     check_interval: Seconds = 0
+    budget: Budget | None = None
 
 
 class DataList(msgspec.Struct, gc=False, frozen=True, array_like=True, tag="items"):
@@ -334,6 +338,8 @@ class ProviderTemplate(_Part, frozen=True):
     result: Literal["text", "json"] = "text"
     text_field: str | None = None
     session_field: str | None = None
+    tokens_field: str | None = None
+    cost_field: str | None = None
 
 
 class Workflow(_Part, frozen=True):

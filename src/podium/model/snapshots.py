@@ -45,6 +45,8 @@ class StepSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_d
     newest: AttemptSnapshot
     earlier: tuple[AttemptSnapshot, ...] = ()
     attempt_count: int = 1
+    # Tokens and dollars of all its attempts, and of everything inside it.
+    usage: dict[str, float] = {}
 
     @property
     def status(self) -> StepStatus:

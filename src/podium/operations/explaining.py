@@ -108,8 +108,15 @@ def _told(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
             what = f"step {subject!r}" if subject else "the run"
             text = f"{what} is open and may be so until its limit"
         case "hold":
-            text = "the run is paused" if subject == "pause" else "the budget is used up"
+            text = "the run is paused"
             next_step = f"podium unpause {run_id}"
+            if subject == "budget":
+                text = f"BUDGET_EXCEEDED: the budget {obligation.detail}".rstrip()
+                next_step = (
+                    f"podium resume {run_id} --budget KEY=AMOUNT (usd, tokens, or STEP.usd for a step's own)"
+                )
+        case "budget":
+            text = f"step {subject!r}{again} waits until agents that run now have told what they cost"
         case "record":
             text = f"{subject} has been decided and is not yet in the log"
             next_step = f"podium resume {run_id}"

@@ -7,16 +7,20 @@ from typing import Any
 from podium.model.plan import ProviderTemplate
 from podium.ports.provider import HttpCall, HttpResult, Provider
 from podium.providers import http_calls
-from podium.providers.registry import find_provider
+from podium.providers.prices import Price
+from podium.providers.registry import PRICED, find_provider
 from podium.providers.results import repair_prompt
 from podium.providers.template import Template
 
 
 class ProviderDirectory:
-    """A `Providers`."""
+    """A `Providers`. `prices` is asked for the table when a provider needs one: it may stand in a file."""
+
+    def __init__(self, prices: Callable[[], Mapping[str, Price]] | None = None) -> None:
+        self._prices = prices
 
     def find(self, name: str) -> Provider:
-        return find_provider(name)
+        return find_provider(name, self._prices() if self._prices is not None and name in PRICED else None)
 
     def of_template(
         self, name: str, template: ProviderTemplate, argv: tuple[str, ...], env: Mapping[str, str]
@@ -30,6 +34,8 @@ class ProviderDirectory:
             result=template.result,
             text_field=template.text_field,
             session_field=template.session_field,
+            tokens_field=template.tokens_field,
+            cost_field=template.cost_field,
         )
 
     async def send(

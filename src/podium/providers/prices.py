@@ -6,6 +6,7 @@ table.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from podium.ports.provider import ProviderMisconfigured, Usage
 
@@ -26,11 +27,15 @@ class Price:
         return (fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output) / 1e6
 
 
-def prices_from(config: Mapping[str, Mapping[str, float]]) -> dict[str, Price]:
+def prices_from(config: Mapping[str, Any]) -> dict[str, Price]:
     """`{"model-name": {"input": 3.0, "output": 15.0, "cached": 0.3}}`; a name also stands for its dated versions."""
     table = {}
     for model, prices in config.items():
-        if not {"input", "output"} <= prices.keys() <= _KEYS or any(price < 0 for price in prices.values()):
+        if (
+            not isinstance(prices, Mapping)
+            or not {"input", "output"} <= prices.keys() <= _KEYS
+            or not all(type(price) in (int, float) and price >= 0 for price in prices.values())
+        ):
             raise ProviderMisconfigured(
                 f"the prices of {model!r} need `input` and `output`, may have `cached`, and are not negative"
             )

@@ -13,6 +13,8 @@ from podium.ports.provider import Provider, ProviderNotAvailable
 from podium.providers.prices import Price
 
 GROUP: Final = "podium.providers"
+# Those that tell tokens and no prices.
+PRICED: Final = ("anthropic", "openai")
 BUILT_IN: Final = ("claude", "codex", "gemini", "anthropic", "openai", "echo")
 
 

@@ -8,6 +8,7 @@ The program is started in the workspace with the prompt on its standard input, a
     PODIUM_SCHEMA_FILE   the JSON Schema of the result; its text also follows the prompt
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from podium.ports.provider import (
     Progress,
     ProviderMisconfigured,
     Result,
+    Usage,
     Variable,
 )
 from podium.providers import failing, reading, results
@@ -51,6 +53,8 @@ class Template:
     # Where in the JSON, with dots between the keys.
     text_field: str | None = None
     session_field: str | None = None
+    tokens_field: str | None = None
+    cost_field: str | None = None
 
     @property
     def program(self) -> str | None:
@@ -66,7 +70,7 @@ class Template:
 
     @property
     def tells_cost(self) -> bool:
-        return False
+        return self.cost_field is not None
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
         given = [name for name in _IGNORED if getattr(settings, name) not in (None, ())]
@@ -116,8 +120,18 @@ class Template:
             error = failing.failure("AGENT_ERROR", "its output holds no JSON object")
         else:
             wrong = results.why_not(request, text, structured, ())
-            return AgentOutcome(text, structured, session or request.resume, error=wrong)
-        return AgentOutcome(text, None, session or request.resume, error=error)
+            return AgentOutcome(text, structured, session or request.resume, self._usage(found), error=wrong)
+        return AgentOutcome(text, None, session or request.resume, self._usage(found), error=error)
+
+    def _usage(self, found: Object | None) -> Usage:
+        """How many of the tokens it read and how many it wrote is not asked for."""
+        tokens, cost = _at(found, self.tokens_field), _at(found, self.cost_field)
+        return Usage(
+            input_tokens=tokens if isinstance(tokens, int) and tokens is not True and tokens >= 0 else 0,
+            cost_usd=float(cost)
+            if isinstance(cost, int | float) and cost is not True and 0 <= cost < math.inf
+            else None,
+        )
 
     def _object(self, stdout: Captured) -> Object | None:
         """The whole output, or else its last line that is an object."""
@@ -135,10 +149,15 @@ class Template:
         return reading.bounded(_text(found, self.text_field) or "")
 
 
-def _text(found: Object | None, dotted: str | None) -> str | None:
+def _at(found: Object | None, dotted: str | None) -> Any:
     value: Any = found
     for key in dotted.split(".") if dotted else ("",):
         value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _text(found: Object | None, dotted: str | None) -> str | None:
+    value = _at(found, dotted)
     return value if isinstance(value, str) and value else None
 
 

@@ -506,6 +506,11 @@ _THIS_PLAN: Final = ""
 # The exit code of a step whose result cannot be kept.
 _NOT_KEPT: Final = 125
 _ENDS_OF_RUNS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
+# Decisions that are about something other than a step's attempt, and where their payload names it.
+_SUBJECTS: Final[dict[str, str]] = {
+    EventType.SIGNAL_IGNORED: "signalId",
+    EventType.BUDGET_CHARGED: "stepId",
+}
 _LOG: Final = logging.getLogger(__name__)
 _NUDGE: Final = Happening("")
 _ENDS_OF_TASKS: Final = frozenset(
@@ -598,9 +603,8 @@ class _Batch:
                 case Probe():
                     self.acts.append(partial(driver.probe, command))
         for record in records:
-            subject = (
-                record.payload.get("signalId") if record.event_type == EventType.SIGNAL_IGNORED else None
-            )
+            told_apart_by = _SUBJECTS.get(record.event_type)
+            subject = record.payload[told_apart_by] if told_apart_by is not None else None
             self.fold(
                 Happening(record.event_type, record.path, record.attempt, record.payload, subject=subject)
             )

@@ -6,7 +6,7 @@ again anywhere, and several may work on one run: an older snapshot never replace
 
 from typing import Final
 
-from podium.core.project import EMPTY, RunSnapshot, Steps, project_more
+from podium.core.project import EMPTY, RunSnapshot, Steps, project_more, steps_named
 from podium.model.events import EventRecord
 from podium.model.ids import RunId
 from podium.model.times import moment
@@ -38,7 +38,7 @@ class Projecting:
         return snapshot
 
     async def _fold(self, run_id: RunId, snapshot: RunSnapshot, records: list[EventRecord]) -> RunSnapshot:
-        named = list({record.step_id for record in records if record.step_id is not None})
+        named = list({step_id for record in records for step_id in steps_named(record)})
         known = {step.step_id: step for step in await self._store.find_steps(run_id, named)}
         base = RunSnapshot(snapshot.summary, Steps(dict(known)))
         folded = project_more(base, records)

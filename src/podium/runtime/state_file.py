@@ -16,6 +16,7 @@ import msgspec
 
 from podium.core.flow import Event, Way, way_on
 from podium.core.plans import FINALLY
+from podium.core.usage import added, charge_of, steps_charged
 from podium.model.events import EventRecord, EventType
 from podium.model.plan import (
     Block,
@@ -157,8 +158,13 @@ class StateFold:
                 self._top["started_at"] = record.emitted_at
             case EventType.RUN_PAUSED:
                 self._paused = True
+                # BUDGET_EXCEEDED: somebody has to raise it. Who paused the run by hand knows why.
+                self._top["reason"] = _payload(record).get("code")
             case EventType.RUN_RESUMED:
                 self._paused = False
+                self._top["reason"] = None
+            case EventType.BUDGET_CHARGED:
+                self._charge(record)
             case EventType.RUN_REOPENED:
                 self._reopen()
             case EventType.RUN_COMPLETED | EventType.RUN_FAILED | EventType.RUN_CANCELLED:
@@ -235,7 +241,18 @@ class StateFold:
                     node.facts["status"] = "waiting"
                     self._asking.add(path)
 
-    def _find(self, path: str) -> "tuple[_Body, _Iteration | None, _Node] | None":
+    def _charge(self, record: EventRecord) -> None:
+        charge = charge_of(record)
+        if charge is None:
+            return
+        figures = charge.figures
+        self._top["usage"] = added(self._top.get("usage", {}), figures)
+        for path in steps_charged(charge.step_id):
+            found = self._find(path, make=False)
+            if found is not None:
+                found[2].charge(figures)
+
+    def _find(self, path: str, *, make: bool = True) -> "tuple[_Body, _Iteration | None, _Node] | None":
         """The place of a step, made if it is not there; the list it stands in, and the innermost iteration."""
         parts = path.split("/")
         body = self._main
@@ -257,9 +274,13 @@ class StateFold:
                 return None
             node = body.nodes.get(name)
             if node is None:
+                if not make:
+                    return None
                 node = body.nodes[name] = _Node(step, self._inner if iteration is not None else None)
             if place == len(parts) - 1:
                 return body, iteration, node
+            if visit != node.inside and not make:
+                return None
             if visit > node.inside:
                 node.enter(visit)
             if index is None:
@@ -274,6 +295,8 @@ class StateFold:
                 return None
             iteration = node.loop.iteration(index)
             if iteration is None:
+                if not make:
+                    return None
                 before = "/".join(parts[: place + 1])
                 iteration = node.loop.begin(index, self._item(step, before, parts[place + 1], index))
             body = iteration.body
@@ -315,7 +338,8 @@ class _Node:
     """The newest visit of a step."""
 
     __slots__ = (
-        "attempt", "bodies", "facts", "inner", "inside", "is_composite", "loop", "same_visit", "step", "visits",
+        "attempt", "bodies", "facts", "inner", "inside", "is_composite", "loop", "same_visit", "step", "usage",
+        "visits",
     )  # fmt: skip
 
     def __init__(self, step: Step, inner: "_Inner | None") -> None:
@@ -325,6 +349,8 @@ class _Node:
         self.facts: dict[str, Any] = {}
         self.attempt = 0
         self.visits = 0
+        # Of all attempts so far, and of everything inside.
+        self.usage: dict[str, float] | None = None
         # The next attempt is another try of the same visit.
         self.same_visit = False
         self.is_composite = isinstance(step.body, ForEach | While | Parallel | Group | Call)
@@ -375,6 +401,13 @@ class _Node:
             self.enter(attempt)
         self._count(attempt)
         self.facts = {"status": "running", "visits": self.visits, "attempts": attempt}
+        if self.usage is not None:
+            self.facts["usage"] = self.usage
+
+    def charge(self, figures: dict[str, float]) -> None:
+        self.usage = added(self.usage or {}, figures)
+        if self.facts:
+            self.facts["usage"] = self.usage
 
     def end(self, record: EventRecord, payload: dict[str, Any], began: Timestamp | None) -> Event:
         self._count(record.logical_attempt_id)
@@ -403,7 +436,7 @@ class _Node:
             "visits": self.visits,
             "attempts": self.attempt,
             "error": error,
-            "usage": payload.get("usage"),
+            "usage": self.usage,
             "session": payload.get("session"),
         }
         for name, key in _MORE:

@@ -213,13 +213,46 @@ def test_a_step_that_was_stopped_does_not_count_as_failed(code: str) -> None:
     assert (summary.failed_steps, summary.stopped_steps) == (0, 1)
 
 
-def test_usage_adds_up_and_artifacts_are_counted() -> None:
-    one = {"usage": {"tokens": 5, "usd": 0.5}, "artifacts": [{"uri": "sha256:x", "kind": "log"}]}
-    two = {"usage": {"tokens": 7}}
-    snapshot = project(log(*BEGIN, ("StepCompleted", "a", 1, one), ("StepCompleted", "b", 1, two)))
-    assert snapshot.summary.usage == {"tokens": 12.0, "usd": 0.5}
+def test_artifacts_are_counted() -> None:
+    one = {"artifacts": [{"uri": "sha256:x", "kind": "log"}]}
+    snapshot = project(log(*BEGIN, ("StepCompleted", "a", 1, one)))
     assert snapshot.summary.artifact_count == 1
     assert snapshot.steps["a"].newest.artifacts[0].uri == "sha256:x"
+
+
+def charged(step_id: str, attempt: int, **figures: float) -> Any:
+    return ("BudgetCharged", None, attempt, {"stepId": step_id, **figures, "total": {}})
+
+
+def test_charges_add_up_for_the_step_for_what_is_around_it_and_for_the_run() -> None:
+    events = log(
+        *BEGIN,
+        ("StepStarted", "l"),
+        ("StepFailed", "l[0]/g/a", 1),
+        charged("l[0]/g/a", 1, tokens=5, costUsd=0.1),
+        ("StepCompleted", "l[0]/g/a", 2),
+        charged("l[0]/g/a", 2, tokens=7, costUsd=0.2),
+        ("StepCompleted", "l[0]/g", 1),
+        ("StepStarted", "l", 2),
+        ("StepCompleted", "l#2[1]/b", 1),
+        charged("l#2[1]/b", 1, tokens=1, inputTokens=1),
+    )
+    whole = project(events)
+    for snapshot in (whole, project_more(project(events[:5]), events[5:])):
+        assert snapshot.summary.usage == {"tokens": 13, "costUsd": 0.3, "inputTokens": 1}
+        assert snapshot.steps["l"].usage == snapshot.summary.usage
+        assert snapshot.steps["l[0]/g/a"].usage == {"tokens": 12, "costUsd": 0.3}
+        assert snapshot.steps["l#2[1]/b"].usage == {"tokens": 1, "inputTokens": 1}
+        assert not snapshot.summary.inconsistent
+    # Its first event came after the charges: what a step's log does not say is not made up.
+    assert whole.steps["l[0]/g"].usage == {}
+
+
+@pytest.mark.parametrize("payload", [{}, {"stepId": 3}, {"stepId": "a", "tokens": "many"}])
+def test_a_charge_that_says_nothing_changes_nothing(payload: dict[str, Any]) -> None:
+    snapshot = project(log(*BEGIN, ("StepCompleted", "a"), ("BudgetCharged", None, 1, payload)))
+    assert snapshot.summary.usage == {}
+    assert not snapshot.summary.inconsistent
 
 
 # --- what should not be there ---------------------------------------------------------------------

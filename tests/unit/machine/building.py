@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from podium.core.plans import plan_of
 from podium.model.conditions import Condition, FileExists, Holds
 from podium.model.expressions import Compare, Reference, Template
@@ -87,9 +89,24 @@ def task(name: str, *words: Any, **facts: Any) -> Step:
     return Step(name, Command(("run", *words)), **facts)
 
 
-def agent(name: str, usd: float | None = None, **facts: Any) -> Step:
-    work = PLAIN_WORK if usd is None else Work(budget=Budget(usd=usd))
-    return Step(name, Agent("claude", Prompt("do it"), work), **facts)
+def agent(
+    name: str,
+    usd: float | None = None,
+    *,
+    provider: str = "claude",
+    budget: Budget | None = None,
+    **facts: Any,
+) -> Step:
+    """`usd`: the step's own budget, if it is only dollars."""
+    own = Budget(usd=usd) if usd is not None else budget
+    work = PLAIN_WORK if own is None else Work(budget=own)
+    return Step(name, Agent(provider, Prompt("do it"), work), **facts)
+
+
+def with_budget(step: Step, budget: Budget) -> Step:
+    """A composite with a budget of its own."""
+    body = msgspec.structs.replace(step.body, budget=budget)
+    return msgspec.structs.replace(step, body=body)
 
 
 def gate(name: str, when: Condition | None = None, **facts: Any) -> Step:

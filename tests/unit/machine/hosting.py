@@ -19,6 +19,7 @@ from podium.model.events import EventRecord, EventType, RunIdentity
 from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.times import Timestamp, later
+from tests.torture.invariants import check_launch
 
 START = "2026-01-01T12:00:00.000000Z"
 IDENTITY = RunIdentity(
@@ -99,6 +100,7 @@ class Host:
                     records.append((command.event_type, command.path, command.attempt, command.payload))
                 case RunTask():
                     self.tasks[command.path, command.attempt] = command
+                    check_launch(self.machine, command.path)
                 case CancelTask():
                     assert (command.path, command.attempt) in self.tasks
                     self.cancels[command.path, command.attempt] = command

@@ -115,7 +115,27 @@ def test_a_used_up_budget_is_named() -> None:
         """,
         expensive,
     ).run()
-    assert texts(host) == ["the budget is used up"]
+    assert texts(host) == [
+        "BUDGET_EXCEEDED: the budget of the run does not pay for step 'two': 3 of 2 dollars are spent and it may take 3"
+    ]
+    (reason,) = why(host)
+    assert reason.next_step.startswith("podium resume r1 --budget ")
+
+
+def test_who_waits_for_what_others_will_cost_says_so() -> None:
+    host = Host("""
+        budget: {usd: 2}
+        steps:
+          - name: Both
+            parallel:
+              - {name: one, provider: echo, prompt: hi}
+              - {name: two, provider: echo, prompt: hi}
+        """).start()
+    host.begin("Both/one")
+    assert texts(host) == [
+        "step 'Both/one' is running",
+        "step 'Both/two' waits until agents that run now have told what they cost",
+    ]
 
 
 def test_a_step_in_doubt_asks_a_person() -> None:

@@ -6,7 +6,7 @@ An attempt that was begun, or whose retry was announced, has its end in the log 
 from typing import TYPE_CHECKING, Any
 
 from podium.core.expressions import MISSING, EvaluationError
-from podium.core.machine import calls, graphs, holds, loops, routing, stopping
+from podium.core.machine import budgets, calls, graphs, holds, loops, routing, stopping
 from podium.core.machine.program import Kind, Node
 from podium.core.machine.tree import Outcome, Phase, Result, Scope, Visit
 from podium.core.machine.values import keeps, workflow_of
@@ -93,8 +93,7 @@ def launch(m: "Machine", visit: Visit) -> None:
     node, scope = visit.node, visit.scope
     assert node is not None
     assert scope is not None
-    if isinstance(node.body, Agent) and not m.spending.reserve(visit, node.body):
-        holds.wait_for_budget(m, visit)
+    if isinstance(node.body, Agent) and not budgets.pay(m, visit, node.body):
         return
     references = node.references + workflow_of(scope).program.shared
     if references:
@@ -201,7 +200,7 @@ def record_end(m: "Machine", visit: Visit, outcome: Outcome, **facts: Any) -> No
 
 def completed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
     """A task says that it has succeeded."""
-    m.spending.charge(visit, payload)
+    budgets.charge(m, visit, payload)
     if visit.stopping:
         stopped(m, visit)  # a fact in the log; nobody waits for it any more
         return
@@ -209,7 +208,7 @@ def completed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
 
 
 def failed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
-    m.spending.charge(visit, payload)
+    budgets.charge(m, visit, payload)
     if visit.stopping:
         stopped(m, visit)
         return
@@ -345,6 +344,7 @@ def leave(m: "Machine", visit: Visit) -> None:
     assert outcome is not None
     scope.results[node.step_id] = result_of(m, visit, outcome)
     scope.cause = node.index
+    m.spending.close(visit)
     _gone(visit)
     if scope.stopping:
         stopping.close_if_empty(m, scope)
@@ -362,6 +362,9 @@ def drop(m: "Machine", visit: Visit) -> None:
     assert scope is not None
     holds.disarm(m, visit)
     m.spending.release(visit)
+    if m.at_verdict is None:
+        # Else a reopened run takes it up again, and what it has cost goes on counting.
+        m.spending.close(visit)
     _gone(visit)
     stopping.close_if_empty(m, scope)
 

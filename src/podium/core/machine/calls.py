@@ -44,6 +44,7 @@ def open_call(m: "Machine", visit: Visit) -> None:
     visit.scopes = {}
     visit.call = Workflowing(node.program, with_defaults(node.program.workflow, given))
     visit.phase = Phase.OPEN
+    m.spending.open(visit.path, node.program.workflow.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
     _begin(m, visit, limit_of(visit))
 

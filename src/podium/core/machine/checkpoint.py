@@ -4,12 +4,14 @@ The tree is written down; `waits` is asked of it again. A checkpoint is only goo
 under, and says which those are.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from podium.core.machine import attempts, calls, graphs, holds, loops, stopping
+from podium.core.machine.budgets import Amount, Purse, Spending
 from podium.core.machine.program import BlockProgram, Kind, Node, WorkflowProgram
 from podium.core.machine.tree import (
     GraphState,
@@ -74,8 +76,7 @@ def dump(m: "Machine", plan_sha256: str, rules: int) -> dict[str, Any]:
         "cancels": m.cancels,
         "breath": [m.breath, m.breathing],
         "hold": [list(m.hold.reasons), m.hold.since, m.hold.total],
-        "spending": [m.spending.usd, m.spending.tokens, dict(m.spending.reserved), dict(m.spending.highest)],
-        "budget": None if m.spending.budget is None else msgspec.structs.astuple(m.spending.budget),
+        "spending": _spending(m.spending),
         "verdict": m.at_verdict,
         **dump_tree(m),
     }
@@ -91,6 +92,7 @@ def dump_tree(m: "Machine") -> dict[str, Any]:
             if visit.phase is not Phase.DONE
         ],
         "aside": [visit.path for visit in m.hold.aside],
+        "line": list(m.spending.line),
     }
 
 
@@ -115,11 +117,7 @@ def restore(m: "Machine", saved: dict[str, Any], plan_sha256: str, rules: int) -
     m.breath, m.breathing = saved["breath"]
     reasons, m.hold.since, m.hold.total = saved["hold"]
     m.hold.reasons = list(reasons)
-    spending = m.spending
-    spending.usd, spending.tokens, reserved, highest = saved["spending"]
-    spending.reserved, spending.highest = dict(reserved), dict(highest)
-    if saved["budget"] is not None:
-        spending.budget = Budget(*saved["budget"])
+    _read_spending(m.spending, saved["spending"])
     m.at_verdict = saved["verdict"]
     _restore_tree(m, saved)
 
@@ -155,12 +153,19 @@ def reopen(m: "Machine") -> None:
     m.hold.reasons.clear()
     m.hold.aside.clear()
     m.hold.since = None
-    m.spending.reserved.clear()
+    m.spending.start_over()
     if saved is None:
         return  # cancelled before its start: it still has to begin
+    _take_up(m, saved)
+    # What came after the verdict begins anew, its budget too.
+    m.spending.keep(set(_paths(m.root)))
+
+
+def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
     _restore_tree(m, saved, keep_waits=False)
     m.agenda.clear()
     m.hold.aside.clear()
+    m.spending.line.clear()
     root = m.root
     assert root is not None
     assert root.call is not None
@@ -180,6 +185,14 @@ def reopen(m: "Machine") -> None:
         scope.verdict = None
         scope.stopping = False
         _go_on(m, scope)
+
+
+def _paths(visit: Visit | None) -> Iterator[str]:
+    if visit is not None:
+        yield visit.path
+        for scope in visit.scopes.values():
+            for inner in scope.live.values():
+                yield from _paths(inner)
 
 
 def _go_on(m: "Machine", scope: Scope) -> None:
@@ -389,6 +402,19 @@ def _call(call: Workflowing | None) -> list[Any] | None:
     ]  # fmt: skip
 
 
+def _spending(spending: Spending) -> list[Any]:
+    purses = [_purse(purse) for purse in spending.purses.values()]
+    reserved = [[path, *amount] for path, amount in spending.reserved.items()]
+    highest = [[provider, *amount] for provider, amount in spending.highest.items()]
+    return [purses, reserved, highest, spending.moved]
+
+
+def _purse(purse: Purse) -> list[Any]:
+    budget = None if purse.budget is None else list(msgspec.structs.astuple(purse.budget))
+    aside = [list(purse.reserved), purse.under_way, purse.alone]
+    return [purse.path, budget, list(purse.spent), aside, purse.warned]
+
+
 def _spent(spent: dict[int, dict[int, int]]) -> list[Any]:
     return [[index, list(tries.items())] for index, tries in spent.items()]
 
@@ -405,6 +431,7 @@ def _restore_tree(m: "Machine", saved: dict[str, Any], *, keep_waits: bool = Tru
     for name, path in saved["agenda"]:
         m.agenda.append((_operations()[name], found[path]))
     m.hold.aside.extend(found[path] for path in saved["aside"])
+    m.spending.line.update((path, found[path]) for path in saved["line"])
 
 
 def _read_visit(
@@ -561,6 +588,17 @@ def _read_call(saved: list[Any], program: WorkflowProgram) -> Workflowing:
     call.no_more = no_more
     call.main_results = _read_results(results)
     return call
+
+
+def _read_spending(spending: Spending, saved: list[Any]) -> None:
+    purses, reserved, highest, spending.moved = saved
+    for path, budget, spent, (aside, under_way, alone), warned in purses:
+        purse = Purse(path, None if budget is None else Budget(*budget))
+        purse.spent, purse.reserved = Amount(*spent), Amount(*aside)
+        purse.under_way, purse.alone, purse.warned = under_way, alone, warned
+        spending.purses[path] = purse
+    spending.reserved = {path: Amount(usd, tokens) for path, usd, tokens in reserved}
+    spending.highest = {provider: Amount(usd, tokens) for provider, usd, tokens in highest}
 
 
 def _read_spent(saved: list[Any]) -> dict[int, dict[int, int]]:

@@ -7,10 +7,8 @@ given back by arming it again. So resuming scans nothing.
 
 from typing import TYPE_CHECKING, Any
 
-from podium.core.machine import attempts
-from podium.core.machine.tree import Stage, Visit
+from podium.core.machine.tree import Visit
 from podium.model.events import EventType
-from podium.model.plan import Agent, Budget
 from podium.model.times import Timestamp, later, seconds_between
 
 if TYPE_CHECKING:
@@ -49,6 +47,8 @@ def release(m: "Machine", facts: dict[str, Any]) -> None:
     m.hold.total += seconds_between(m.hold.since, m.now)
     m.hold.reasons.clear()
     m.hold.since = None
+    # Whoever could not be paid is asked again, and holds the run again if it still cannot.
+    m.spending.moved = True
     m.record(EventType.RUN_RESUMED, None, m.pause_cycle, facts)
     aside, m.hold.aside = m.hold.aside, []
     for visit in aside:
@@ -101,69 +101,3 @@ def _held(m: "Machine") -> float:
     if m.hold.since is None:
         return m.hold.total
     return m.hold.total + seconds_between(m.hold.since, m.now)
-
-
-# --- budget ---------------------------------------------------------------------------------------
-
-
-class Spending:
-    """What agents have cost. A launch that cannot be paid holds the run; a charge never does."""
-
-    __slots__ = ("budget", "highest", "reserved", "tokens", "usd")
-
-    def __init__(self, budget: Budget | None) -> None:
-        self.budget = budget
-        self.usd = 0.0
-        self.tokens = 0
-        self.reserved: dict[str, float] = {}
-        # The highest cost of a step so far, by provider.
-        self.highest: dict[str, float] = {}
-
-    def reserve(self, visit: Visit, body: Agent) -> bool:
-        if self.budget is None or _is_outside(visit):
-            return True
-        own = body.work.budget.usd if body.work.budget is not None else None
-        known = self.highest.get(body.provider, 0.0)
-        need = own if own is not None else self.budget.reserve if self.budget.reserve is not None else known
-        if self.budget.usd is not None:
-            planned = self.usd + sum(self.reserved.values())
-            if planned + need > self.budget.usd or planned >= self.budget.usd:
-                return False
-        if self.budget.tokens is not None and self.tokens >= self.budget.tokens:
-            return False
-        self.reserved[visit.path] = need
-        return True
-
-    def release(self, visit: Visit) -> None:
-        """What was set aside for a task that will not be charged."""
-        self.reserved.pop(visit.path, None)
-
-    def charge(self, visit: Visit, payload: dict[str, Any]) -> None:
-        self.release(visit)
-        usage = payload.get("usage")
-        if not isinstance(usage, dict):
-            return
-        cost, tokens = usage.get("costUsd"), usage.get("tokens")
-        if isinstance(cost, int | float):
-            self.usd += cost
-            body = visit.node.body if visit.node is not None else None
-            if isinstance(body, Agent):
-                self.highest[body.provider] = max(self.highest.get(body.provider, 0.0), cost)
-        if isinstance(tokens, int):
-            self.tokens += tokens
-
-
-def wait_for_budget(m: "Machine", visit: Visit) -> None:
-    """It stays before its body, and is the first to go on."""
-    m.agenda.appendleft((attempts.start, visit))
-    hold(m, "budget", {"stepId": visit.path})
-
-
-def _is_outside(visit: Visit) -> bool:
-    """`_error` and `finally` are not subject to the budget."""
-    scope = visit.scope
-    while scope is not None:
-        if scope.owner.call is not None and scope.owner.call.stage is not Stage.MAIN:
-            return True
-        scope = scope.owner.scope
-    return False

@@ -13,7 +13,7 @@ from podium.core.machine.tree import Loop, Outcome, Phase, Scope, Verdict, Visit
 from podium.core.machine.values import keeps
 from podium.core.templates import fill_in
 from podium.model.events import EventType
-from podium.model.plan import ForEach, Join, Parallel, While
+from podium.model.plan import ForEach, Group, Join, Parallel, While
 
 if TYPE_CHECKING:
     from podium.core.machine.machine import Machine
@@ -38,6 +38,8 @@ def open_loop(m: "Machine", visit: Visit) -> None:
         case _:
             visit.loop = Loop(0, m.now)
     visit.phase = Phase.OPEN
+    assert isinstance(node.body, Group | Parallel | ForEach | While)
+    m.spending.open(visit.path, node.body.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
     limit = limit_of(visit)
     if limit is not None:

@@ -10,8 +10,9 @@ This file is the frame: which event goes to which function, the agenda, and what
     routing    where an outcome leads in a flow            graphs     who is ready in a graph
     loops      for_each, while, parallel, group            joins      decided or not
     calls      the run and `call`: main, _error, finally   stopping   stop what runs, notice when it has stopped
-    holds      pause and budget; limits that stand still   signals    what a person asks for
-    tree       the state; nothing decides there            commands   what is owed in which phase
+    holds      pause; limits that stand still meanwhile    budgets    what agents cost, and who can be paid
+    signals    what a person asks for                      commands   what is owed in which phase
+    tree       the state; nothing decides there
 
 Everything that ends, ends in two moments: its *verdict* is certain, and later it is *closed*, when nothing inside is
 live. Only then does its owner hear of it. So nothing old ever runs beside the next step.
@@ -23,7 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.machine import attempts, calls, checkpoint, holds, loops, signals
+from podium.core.machine import attempts, budgets, calls, checkpoint, holds, loops, signals
 from podium.core.machine.commands import command, obligation
 from podium.core.machine.program import WorkflowProgram, program_of
 from podium.core.machine.tree import Phase, Scope, Visit, prefix_of
@@ -35,7 +36,7 @@ from podium.model.plan import Plan
 from podium.model.times import Timestamp, later
 
 # Named by RunStarted: a log written under other rules is not folded under these.
-RULES_VERSION: Final = 1
+RULES_VERSION: Final = 2
 # So many operations in one `advance` (a few milliseconds), then the host gets its turn: no loop of gates blocks it.
 _MOST_OPERATIONS: Final = 2000
 
@@ -54,7 +55,7 @@ class Machine:
         self.records: deque[Record] = deque()
         self.agenda: deque[tuple[Callable[[Machine, Visit], None], Visit]] = deque()
         self.hold = holds.Hold()
-        self.spending = holds.Spending(plan.workflow.budget)
+        self.spending = budgets.Spending(plan.workflow.budget)
         self.last_seq = 0
         # Visits begun so far, for the last resort.
         self.visits = 0
@@ -110,7 +111,11 @@ class Machine:
         if self.terminal:
             return []
         found = [obligation(key, visit) for key, visit in self.waits.items()]
-        found += [Obligation("hold", reason, since=self.hold.since) for reason in self.hold.reasons]
+        found += [
+            Obligation("hold", one, since=self.hold.since, detail=self._why(one)) for one in self.hold.reasons
+        ]
+        if "budget" not in self.hold.reasons:
+            found += [Obligation("budget", one.path, one.attempt) for one in self.spending.line.values()]
         if self.records:
             found.append(Obligation("record", self.records[0].event_type))
         if self.breathing is not None:
@@ -118,6 +123,9 @@ class Machine:
         if self.root is None and not self.records:
             found.append(Obligation("start", "the run has not begun"))
         return found
+
+    def _why(self, reason: str) -> str:
+        return budgets.why_held(self) if reason == "budget" else ""
 
     def checkpoint(self, plan_sha256: str) -> dict[str, Any]:
         """The state as plain data; `restore` and this machine behave the same from here on."""
@@ -201,7 +209,7 @@ class Machine:
         if self.breathing is not None:
             return
         operations = 0
-        while self.agenda and not self.hold.reasons:
+        while not self.hold.reasons and (self.agenda or budgets.call_next(self)):
             operation, visit = self.agenda.popleft()
             if visit.phase is Phase.DONE:
                 continue  # it was stopped meanwhile; what is dead counts for nothing
@@ -391,6 +399,19 @@ def _confirm(m: Machine, event: EventRecord) -> None:
         m.inconsistent = True
 
 
+def _charged(m: Machine, event: EventRecord) -> None:
+    """Told apart by the step that was charged for: it stands in the payload."""
+    charged = payload_of(event).get("stepId")
+    for place, owed in enumerate(m.records):
+        if (
+            owed.event_type == event.event_type
+            and owed.payload["stepId"] == charged
+            and owed.attempt == event.logical_attempt_id
+        ):
+            del m.records[place]
+            return
+
+
 def _ended(m: Machine, event: EventRecord) -> None:
     """Terminal is terminal: nothing has an effect any more but RunReopened."""
     _confirm(m, event)
@@ -423,6 +444,7 @@ _HANDLERS: Final[dict[str, Callable[[Machine, EventRecord], None]]] = {
     EventType.PROBE_ANSWERED: _probe_answered,
     EventType.SIGNAL_ACCEPTED: _signal_accepted,
     EventType.SIGNAL_IGNORED: _confirm,
+    EventType.BUDGET_CHARGED: _charged,
     EventType.RUN_PAUSED: _confirm,
     EventType.RUN_RESUMED: _confirm,
     EventType.RUN_COMPLETED: _ended,

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from podium.core.machine import attempts, calls, graphs, holds, routing
-from podium.core.machine.tree import Outcome, Phase, Visit
+from podium.core.machine.budgets import Purse
+from podium.core.machine.tree import RUN_PATH, Outcome, Phase, Visit
 from podium.core.machine.values import workflow_of
 from podium.model.events import EventType
 from podium.model.plan import Approval, Budget
@@ -100,10 +101,11 @@ def _skip_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> st
         scope.skips = (scope.skips or set()) | {index}
         return ""
     match visit.phase:
-        case Phase.NEW | Phase.READY | Phase.PROBE | Phase.BACKOFF:
+        case Phase.NEW | Phase.READY | Phase.UNPAID | Phase.PROBE | Phase.BACKOFF:
             if visit.wait is not None:
                 m.forget(visit.wait)
                 visit.wait = visit.due = None
+            m.spending.release(visit)
             _take_from_agenda(m, visit)
         case Phase.HELD | Phase.DOUBT:
             m.forget(visit.wait)
@@ -167,18 +169,32 @@ def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -
     params = body.get("params")
     if not isinstance(params, dict) or m.root is None or not m.root.scopes:
         return "there is nothing to change"
-    context, budget = params.get("context"), params.get("budget")
+    context, budget, of_steps = params.get("context"), params.get("budget"), params.get("budgets")
     if isinstance(context, dict):
         workflow_of(next(iter(m.root.scopes.values()))).context.update(context)
     if isinstance(budget, dict):
-        old = m.spending.budget or Budget()
-        m.spending.budget = Budget(
+        _change_budget(m, m.spending.purses[RUN_PATH], budget)
+    unknown = ""
+    for path, budget in of_steps.items() if isinstance(of_steps, dict) else ():
+        purse = m.spending.purses.get(path)
+        if purse is not None and isinstance(budget, dict):
+            _change_budget(m, purse, budget)
+        else:
+            unknown = f"nothing that is open has a budget of its own at {path!r}"
+    return unknown
+
+
+def _change_budget(m: "Machine", purse: Purse, budget: dict[str, Any]) -> None:
+    old = purse.budget or Budget()
+    purse.change(
+        Budget(
             usd=_number(budget, "usd", old.usd),
             tokens=_number(budget, "tokens", old.tokens),
             soft=_number(budget, "soft", old.soft),
             reserve=_number(budget, "reserve", old.reserve),
         )
-    return ""
+    )
+    m.spending.moved = True
 
 
 def _number(budget: dict[str, Any], name: str, old: Any) -> Any:

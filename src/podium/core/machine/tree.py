@@ -18,6 +18,7 @@ class Phase(IntEnum):
 
     NEW = auto()  # the agenda; before `when`
     READY = auto()  # the agenda; before the body
+    UNPAID = auto()  # its turn in the line for money; before the body
     PROBE = auto()  # an answer for `when`
     COND = auto()  # an answer for the condition of a loop
     RUN = auto()  # the outcome of a task
