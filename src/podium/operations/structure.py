@@ -87,7 +87,7 @@ def _shape(step: Step) -> dict[str, Any]:
         **{
             name: getattr(body, name)
             for name in body.__struct_fields__
-            if name not in ("block", "max_workers")
+            if name not in ("block", "max_workers", "budget")
         },
     }
 

@@ -1,7 +1,8 @@
 """A run with a real driver and a real store, whose tasks do what their words say.
 
 A step `command: [exit, 1, 0]` fails at its first attempt and succeeds from the second on; `[exit, "${item}"]` asks the
-item. `[hang]` goes on until it is stopped, `[timeout]` takes too long, `[say, "..."]` succeeds with that output.
+item. `[hang]` goes on until it is stopped, `[timeout]` takes too long, `[say, "..."]` succeeds with that output. An
+agent costs what its prompt says.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from podium.model.commands import Question, RunTask
 from podium.model.events import EventRecord, EventType, EventWrite, RunIdentity, encode_payload
 from podium.model.ids import RunId
 from podium.model.leases import Lease
-from podium.model.plan import Command, Plan
+from podium.model.plan import Agent, Command, Plan
 from podium.model.runs import NewRun
 from podium.model.times import timestamp
 from podium.ports.store import Store
@@ -76,6 +77,8 @@ class ScriptedTasks:
 
     def result_of(self, task: RunTask) -> TaskResult | None:
         body = task.step.body
+        if isinstance(body, Agent):
+            return completed(output="", usage={"costUsd": float(str(body.prompt.text)), "tokens": 3})
         assert isinstance(body, Command)
         values = task.values or {}
         try:
@@ -226,7 +229,10 @@ def canonical(log: Sequence[EventRecord], *, ordered: bool = True) -> Any:
         return events
     stories: dict[str, list[Any]] = {}
     for step, event_type, attempt, payload in events:
-        stories.setdefault(step or str(payload.get("key", "")), []).append((event_type, attempt, payload))
+        # What all have cost so far depends on who was first.
+        payload.pop("total", None)
+        subject = step or str(payload.get("key") or payload.get("stepId") or "")
+        stories.setdefault(subject, []).append((event_type, attempt, payload))
     return stories
 
 

@@ -14,7 +14,7 @@ import pytest
 from podium.core.machine import Machine
 from podium.model.events import EventRecord, EventType
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.state_file import StateFile, StateFold
+from podium.runtime.state_file import MOST_ITERATIONS, StateFile, StateFold
 from tests.unit.driving.corpus import CORPUS, plan_named
 from tests.unit.driving.scripted import Scripted, memory
 from tests.unit.machine.hosting import START, Host, plan_of, record_of
@@ -555,3 +555,63 @@ def test_the_file_is_written_at_most_every_quarter_of_a_second_and_at_the_end(tm
     file(host.log[4:])
     assert written()["status"] == "completed"
     assert not list(tmp_path.rglob("*tmp*"))
+
+
+# --- what it has cost -----------------------------------------------------------------------------
+
+
+def test_usage_is_shown_for_the_step_what_is_around_it_and_the_run() -> None:
+    host = Host("""
+        steps:
+          - name: L
+            for_each:
+              items: [1, 2]
+              steps:
+                - name: G
+                  steps: [{name: A, provider: echo, prompt: hi, retry: {attempts: 2, delay: 0}}]
+          - {name: B, command: [x]}
+        """).start()
+    host.end("L[0]/G/A", 1, usage={"tokens": 2, "costUsd": 0.1})
+    assert folded(host)["steps"]["L"]["usage"] == {"tokens": 2, "costUsd": 0.1}
+    host.fire()
+    host.end("L[0]/G/A", usage={"tokens": 3, "costUsd": 0.2})
+    host.end("L[1]/G/A", usage={"tokens": 4})
+    host.end("B")
+    state = folded(host)
+    loop = state["steps"]["L"]
+    assert state["usage"] == loop["usage"] == {"tokens": 9, "costUsd": 0.3}
+    first, second = (one["steps"]["G"] for one in loop["iterations"])
+    assert first["usage"] == first["steps"]["A"]["usage"] == {"tokens": 5, "costUsd": 0.3}
+    assert second["usage"] == {"tokens": 4}
+    assert state["steps"]["B"]["usage"] is None
+
+
+def test_a_charge_for_an_iteration_that_is_not_kept_still_counts_for_its_loop() -> None:
+    host = Host(
+        "steps: [{name: L, for_each: {items: '${inputs.n}', steps: [{name: A, provider: echo, prompt: hi}]}}]\n"
+        "inputs: {n: {type: list, required: true}}",
+        lambda _task: {"usage": {"tokens": 1}},
+    ).run(n=list(range(MOST_ITERATIONS + 5)))
+    late = [record for record in host.log if record.event_type == EventType.BUDGET_CHARGED]
+    rest = [record for record in host.log if record.event_type != EventType.BUDGET_CHARGED]
+    fold = StateFold(host.plan, "r1")
+    for record in [*rest[:-1], *late]:
+        fold.fold(record)
+    loop = fold.state()["steps"]["L"]
+    assert loop["usage"]["tokens"] == MOST_ITERATIONS + 5
+    assert len(loop["iterations"]) == MOST_ITERATIONS
+    assert {one["status"] for one in loop["iterations"]} == {"completed"}
+
+
+def test_a_run_that_is_out_of_budget_says_why_it_stands_still() -> None:
+    host = Host(
+        """
+        budget: {usd: 1}
+        steps: [{name: A, provider: echo, prompt: hi}, {name: B, provider: echo, prompt: hi}]
+        """
+    ).start()
+    host.end("A", usage={"costUsd": 1})
+    assert (folded(host)["status"], folded(host)["reason"]) == ("paused", "BUDGET_EXCEEDED")
+    host.signal("UPDATE_PARAMS", params={"budget": {"usd": 3}})
+    host.signal("RESUME")
+    assert (folded(host)["status"], folded(host)["reason"]) == ("running", None)

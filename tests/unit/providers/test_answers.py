@@ -200,6 +200,26 @@ def test_a_template(
     assert (outcome.text, outcome.session_id, code_of(outcome)) == (text, session, code)
 
 
+@pytest.mark.parametrize(
+    ("stdout", "exit_code", "usage"),
+    [
+        (b'{"text": "hi", "used": {"n": 7, "usd": 0.5}}', 0, Usage(7, cost_usd=0.5)),
+        (b'{"text": "hi", "used": {"n": 7, "usd": 1}}', 3, Usage(7, cost_usd=1.0)),
+        (b'{"text": "hi", "used": {"n": "7", "usd": "much"}}', 0, Usage()),
+        (b'{"text": "hi", "used": {"n": -7, "usd": -1}}', 0, Usage()),
+        (b'{"text": "hi", "used": {"n": true, "usd": true}}', 0, Usage()),
+        (b'{"text": "hi", "used": 5}', 0, Usage()),
+        (b"no JSON", 0, Usage()),
+    ],
+)
+def test_a_template_tells_what_it_used(stdout: bytes, exit_code: int, usage: Usage) -> None:
+    template = Template(
+        "t", ("x",), result="json", text_field="text", tokens_field="used.n", cost_field="used.usd"
+    )
+    assert template.tells_cost
+    assert template.interpret(request(), ProcessResult(exit_code, stdout)).usage == usage
+
+
 def test_a_template_whose_output_is_the_result() -> None:
     template = Template("t", ("x",), result="json")
     outcome = template.interpret(request(schema=SCHEMA), ProcessResult(0, b'{"ok": true}'))

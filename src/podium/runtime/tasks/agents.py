@@ -6,6 +6,7 @@ result that does not fit its schema is asked for once more, in the same session 
 
 import asyncio
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -113,7 +114,7 @@ class AgentTasks:
             placing.workdir(body.work, lookup, self._host),
             folder,
             str(uuid4()),
-            self._settings(order, body),
+            _within_budget(self._settings(order, body), body, provider),
             schema=schema,
             resume=session,
             resumed_usage=Usage(**usage) if isinstance(usage, dict) else None,
@@ -309,6 +310,16 @@ class _AgentProgram:
         self.error_log = host.directory.fresh_step_file(order.path, order.attempt, "err")
         self.out = Output(self.log, keep=_MOST_KEPT, redactor=host.redactor)
         self.err = Output(self.error_log, keep=STDERR_TAIL, redactor=host.redactor)
+
+
+def _within_budget(settings: AgentSettings, body: Agent, provider: Provider) -> AgentSettings:
+    """A provider that can keep to a number of dollars is told the step's own budget; others are not blamed for it."""
+    own = body.work.budget.usd if body.work.budget is not None else None
+    if own is None:
+        return settings
+    limited = replace(settings, max_cost=own if settings.max_cost is None else min(own, settings.max_cost))
+    cannot = len(provider.unsupported(limited)) > len(provider.unsupported(settings))
+    return settings if cannot else limited
 
 
 def _problem(outcome: AgentOutcome, request: AgentRequest) -> str | None:
