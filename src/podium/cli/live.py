@@ -1,4 +1,4 @@
-"""The live view at a terminal: what runs now, loops as one line, failures with the end of their output."""
+"""The live view at a terminal: what runs, how far agents are, loops as one line, failures with their last output."""
 
 import time
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from podium.cli.progress import Lines, line_of
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.tasks.capturing import tail_of
 
 _MOST_SHOWN = 12
 
@@ -76,12 +78,19 @@ class LiveView(Lines):
         running = list(self._running.items())
         for (path, attempt), since in running[:_MOST_SHOWN]:
             again = f" (attempt {attempt})" if attempt > 1 else ""
-            lines.append(Text(f"-> {visible(path)}{again}  {now - since:.0f} s", style="yellow"))
+            told = f"-> {visible(path)}{again}  {now - since:.0f} s{self._how_far(path, attempt)}"
+            lines.append(Text(told, style="yellow", no_wrap=True, overflow="ellipsis"))
         if len(running) > _MOST_SHOWN:
             lines.append(Text(f"   and {len(running) - _MOST_SHOWN} more"))
         used = f"  {told_usage(self.usage)}" if any(self.usage.values()) else ""
         lines.append(Text(f"{now - self.began:.0f} s{used}", style="dim"))
         return Group(*lines)
+
+    def _how_far(self, path: str, attempt: int) -> str:
+        """Of an agent: its turn, its last tool, its tokens."""
+        file = RunDirectory(self.runs, self.run_id).step_file(path, attempt, "progress")
+        lines = tail_of(file).splitlines()
+        return f"  {visible(lines[-1])}" if lines else ""
 
     def close(self) -> None:
         self._live.stop()

@@ -112,8 +112,7 @@ class Lines(Quiet):
             if line is not None:
                 click.echo(f"{record.emitted_at[11:19]} {line}")
             if record.event_type == EventType.STEP_STARTED and self._stream:
-                for file in self._files(record):
-                    self._shown[file] = (record.step_id or "", 0)
+                self._shown |= dict.fromkeys(self._all_files(record), (record.step_id or "", 0))
             elif record.event_type == EventType.STEP_FAILED and not self._stream:
                 self._show_end(record)
 
@@ -122,18 +121,24 @@ class Lines(Quiet):
         while self._stream:
             await asyncio.sleep(_LOOK_SECONDS)
             for file in list(self._shown):
-                self._show_new(file, whole_lines=True)
+                if not _is_an_agents(file):
+                    self._show_new(file, whole_lines=True)
+
+    def _all_files(self, record: EventRecord) -> list[Path]:
+        directory = RunDirectory(self.runs, record.run.run_id)
+        kinds = ("progress", "out", "err")
+        return [directory.step_file(record.step_id or "", record.logical_attempt_id, kind) for kind in kinds]
 
     def _files(self, record: EventRecord) -> list[Path]:
-        directory = RunDirectory(self.runs, record.run.run_id)
-        kinds = ("out", "err")
-        return [directory.step_file(record.step_id or "", record.logical_attempt_id, kind) for kind in kinds]
+        """Those for people."""
+        return [file for file in self._all_files(record) if not _is_an_agents(file)]
 
     def _show_rest(self, record: EventRecord) -> None:
         for file in self._files(record):
             if file in self._shown:
                 self._show_new(file, whole_lines=False)
-                del self._shown[file]
+        for file in self._all_files(record):
+            self._shown.pop(file, None)
 
     def _show_new(self, file: Path, *, whole_lines: bool) -> None:
         step, after = self._shown[file]
@@ -154,6 +159,11 @@ class Lines(Quiet):
         for file in self._files(record):
             for line in tail_of(file).rstrip("\n").splitlines()[-10:]:
                 click.echo(f"         {visible(record.step_id or '')} | {visible(line)}")
+
+
+def _is_an_agents(file: Path) -> bool:
+    """Whether it is what an agent program writes for programs; people get its progress."""
+    return file.suffix == ".out" and file.with_suffix(".progress").exists()
 
 
 class JsonLines:

@@ -144,6 +144,9 @@ class Progress:
     # A tool that is being used, and on what.
     tool: str | None = None
     detail: str | None = None
+    # A tool has given its result: what comes next is a new turn of the model.
+    tool_ended: bool = False
+    # Written by the model in this turn so far; of a program that tells no more than the sum, in all of them.
     output_tokens: int | None = None
 
 

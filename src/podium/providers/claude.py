@@ -130,6 +130,8 @@ class Claude:
                 return Progress(session_id=session)
             case "assistant":
                 return _message_progress(object_at(found, "message"), session)
+            case "user":
+                return Progress(tool_ended=True)
             case _:
                 return None
 
@@ -165,7 +167,7 @@ def _message_progress(message: Object, session: str | None) -> Progress:
         elif block.get("type") == "tool_use":
             tool, detail = text_at(block, "name"), reading.detail_of(block.get("input"))
     tokens = count_at(message, "usage", "output_tokens")
-    return Progress(session, text, tool, detail, tokens or None)
+    return Progress(session, text, tool, detail, output_tokens=tokens or None)
 
 
 def _without_result(request: AgentRequest, exit_code: int, words: str) -> AgentOutcome:

@@ -101,6 +101,8 @@ class Codex:
             case "item.started" if text_at(found, "item", "type") in _TOOLS:
                 item = object_at(found, "item")
                 return Progress(tool=text_at(item, "type"), detail=_detail(item))
+            case "item.completed" if text_at(found, "item", "type") in _TOOLS:
+                return Progress(tool_ended=True)
             case "item.completed" if text_at(found, "item", "type") == "agent_message":
                 return Progress(text=text_at(found, "item", "text"))
             case "turn.completed":

@@ -103,6 +103,8 @@ class Gemini:
                 return Progress(
                     tool=text_at(found, "tool_name"), detail=reading.detail_of(found.get("parameters"))
                 )
+            case "tool_result":
+                return Progress(tool_ended=True)
             case "result":
                 return Progress(output_tokens=count_at(found, "stats", "output_tokens"))
             case _:

@@ -4,6 +4,7 @@
     runs/<run id>/workflow.yaml       what was run; plan.json is what it was compiled to
     runs/<run id>/logs/workflow.jsonl one line per event, for people; events.jsonl, for programs
     runs/<run id>/logs/steps/         what each visit wrote: <step>.<attempt>.out and .err
+                                      and of agents: .prompt, .txt (the answer), .progress, .session
     runs/<run id>/artifacts/          what steps keep: output_file, and what they write themselves
     runs/<run id>/payloads/           values too large for an event, by their content
 

@@ -6,6 +6,7 @@ result that does not fit its schema is asked for once more, in the same session 
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ from podium.runtime.tasks.order import (
 )
 from podium.runtime.tasks.output import STDERR_TAIL, Output
 from podium.runtime.tasks.prompting import keep_prompt, prompt_of
+from podium.runtime.tasks.watching import Watch, going_on, interrupted_session, is_lost
 
 if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings, Turn
@@ -157,13 +159,19 @@ class AgentTasks:
         stopping: Stopping,
     ) -> TaskResult:
         """At most two turns: the second for a result that did not fit."""
-        answer = await self._answer(order, provider, request, "first", stopping)
+        watch = Watch(order, provider, self._host)
+        if body.provider not in order.workflow.providers:
+            # A program of the workflow's own is shown as it prints.
+            watch.begin()
+        ask = partial(self._first_turn, order, provider, request, watch, stopping)
+        answer = await self._answer(order, request, "first", ask, stopping)
         if isinstance(answer, TaskResult):
             return answer
         outcome, problem = answer, _problem(answer, request)
         if problem is not None and self._providers is not None and request.schema is not None:
             again = _again(request, outcome, provider, self._providers.repair_prompt(problem, request.schema))
-            answer = await self._answer(order, provider, again, "repair", stopping)
+            ask = partial(self._turn, order, provider, again, watch, stopping)
+            answer = await self._answer(order, again, "repair", ask, stopping)
             if isinstance(answer, TaskResult):
                 return answer
             outcome = _added(answer, outcome)
@@ -171,25 +179,54 @@ class AgentTasks:
         return await self._result(order, body, outcome, problem, warnings)
 
     async def _answer(
-        self, order: TaskOrder, provider: Provider, request: AgentRequest, turn: "Turn", stopping: Stopping
+        self,
+        order: TaskOrder,
+        request: AgentRequest,
+        turn: "Turn",
+        ask: Callable[[], Awaitable[AgentOutcome | TaskResult]],
+        stopping: Stopping,
     ) -> AgentOutcome | TaskResult:
-        ask = partial(self._turn, order, provider, request, stopping)
         if self._recordings is None:
             return await ask()
         return await self._recordings.answer(self._host, order, request, turn, ask, stopping)
 
+    async def _first_turn(
+        self,
+        order: TaskOrder,
+        provider: Provider,
+        request: AgentRequest,
+        watch: Watch,
+        stopping: Stopping,
+    ) -> AgentOutcome | TaskResult:
+        """An attempt that was interrupted goes on in its conversation, if that is still there."""
+        session = interrupted_session(order, provider, self._host)
+        if session is not None:
+            watch.tell("goes on where it was interrupted")
+            answer = await self._turn(order, provider, going_on(request, session), watch, stopping)
+            if isinstance(answer, TaskResult) or not is_lost(answer):
+                return answer
+            watch.tell("begins anew: what was interrupted is not there any more")
+        return await self._turn(order, provider, request, watch, stopping)
+
     async def _turn(
-        self, order: TaskOrder, provider: Provider, request: AgentRequest, stopping: Stopping
+        self,
+        order: TaskOrder,
+        provider: Provider,
+        request: AgentRequest,
+        watch: Watch,
+        stopping: Stopping,
     ) -> AgentOutcome | TaskResult:
         call = provider.prepare(request)
         keep_prompt(self._host, order, call.prompt)
+        if provider.sessions == "chosen":
+            watch.keep_session(request.resume or request.session_id)
         match call:
             case Answered():
                 return call.outcome
             case ProcessCall():
-                return await self._run(order, provider, request, call, stopping)
+                return await self._run(order, provider, request, call, watch, stopping)
             case HttpCall():
-                return await self._send(order, provider, request, call, stopping)
+                return await self._send(order, provider, request, call, watch, stopping)
 
     async def _run(
         self,
@@ -197,6 +234,7 @@ class AgentTasks:
         provider: Provider,
         request: AgentRequest,
         call: ProcessCall,
+        watch: Watch,
         stopping: Stopping,
     ) -> AgentOutcome | TaskResult:
         for path, content in call.files.items():
@@ -205,7 +243,8 @@ class AgentTasks:
         try:
             # In memory: a prompt may hold what must not lie in a file, and a pipe would have to be fed.
             os.write(prompt, call.stdin)
-            program = _AgentProgram(order, call, request, self._host, Path(f"/proc/self/fd/{prompt}"))
+            stdin = Path(f"/proc/self/fd/{prompt}")
+            program = _AgentProgram(order, call, request, self._host, stdin, watch)
             ended = await self._commands.run(order, program, stopping)
         finally:
             os.close(prompt)
@@ -227,11 +266,12 @@ class AgentTasks:
         provider: Provider,
         request: AgentRequest,
         call: HttpCall,
+        watch: Watch,
         stopping: Stopping,
     ) -> AgentOutcome | TaskResult:
         assert self._providers is not None
         body = request.folder / "body"
-        sending = asyncio.ensure_future(self._providers.send(call, body))
+        sending = asyncio.ensure_future(self._providers.send(call, body, watch.hear_raw))
         first = await stopping.or_ends(sending, within=order.step.timeout)
         if first != "ended":
             sending.cancel()
@@ -298,7 +338,13 @@ class _AgentProgram:
     """A `Program`: what a provider wants to be run."""
 
     def __init__(
-        self, order: TaskOrder, call: ProcessCall, request: AgentRequest, host: TaskHost, stdin: Path
+        self,
+        order: TaskOrder,
+        call: ProcessCall,
+        request: AgentRequest,
+        host: TaskHost,
+        stdin: Path,
+        watch: Watch,
     ) -> None:
         self.argv = list(call.argv)
         self.env = {**request.env, **call.env}
@@ -308,7 +354,7 @@ class _AgentProgram:
         self.keeps_children = False
         self.log = host.directory.fresh_step_file(order.path, order.attempt, "out")
         self.error_log = host.directory.fresh_step_file(order.path, order.attempt, "err")
-        self.out = Output(self.log, keep=_MOST_KEPT, redactor=host.redactor)
+        self.out = Output(self.log, keep=_MOST_KEPT, redactor=host.redactor, on_line=watch.hear)
         self.err = Output(self.error_log, keep=STDERR_TAIL, redactor=host.redactor)
 
 

@@ -9,6 +9,7 @@ import asyncio
 import codecs
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -17,6 +18,7 @@ from podium.runtime.rundir import NewFile
 
 STDERR_TAIL: Final = 2000
 _CHUNK: Final = 1 << 16
+_MOST_LINE: Final = 1 << 20
 _F_GETPIPE_SZ: Final = 1032
 # A program that takes longer is listened to while it runs.
 _A_MOMENT: Final = 0.005
@@ -26,13 +28,20 @@ class Output:
     """One stream of a task. Nothing of a secret gets into `kept`, `tail` or the log."""
 
     def __init__(
-        self, log: Path, *, keep: int, redactor: Redactor | None, whole: NewFile | None = None
+        self,
+        log: Path,
+        *,
+        keep: int,
+        redactor: Redactor | None,
+        whole: NewFile | None = None,
+        on_line: Callable[[bytes], None] | None = None,
     ) -> None:
         self._log = log
         self._file: BinaryIO | None = None
         self._masking = redactor.stream() if redactor is not None else None
         self._keep = keep
         self._whole = whole
+        self._lines = Lines(on_line) if on_line is not None else None
         self._came = 0
         self._is_over = False
         self.kept = bytearray()
@@ -65,6 +74,8 @@ class Output:
         if len(self.kept) < self._keep:
             self.kept += chunk[: self._keep - len(self.kept)]
         self.tail = (self.tail + chunk)[-STDERR_TAIL:]
+        if self._lines is not None:
+            self._lines.feed(chunk)
 
     def _fail(self, error: OSError) -> None:
         """A full disk must not leave the program waiting for a reader: it is read on, and the step fails."""
@@ -103,6 +114,32 @@ class Output:
             cut = next((n for n, byte in enumerate(self.tail[:4]) if byte & 0xC0 != 0x80), 0)
             return self.tail[cut:].decode("utf-8", "replace")
         return self.tail.decode("utf-8", "replace")
+
+
+class Lines:
+    """Gives away a stream line by line, as soon as each is whole; one that is too long is left out."""
+
+    def __init__(self, on_line: Callable[[bytes], None]) -> None:
+        self._on_line = on_line
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> None:
+        first, *others = chunk.split(b"\n")
+        self._add(first)
+        for part in others:
+            if self._parts:
+                self._on_line(b"".join(self._parts))
+            self._parts.clear()
+            self._size = 0
+            self._add(part)
+
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > _MOST_LINE:
+            self._parts.clear()
+        elif part:
+            self._parts.append(part)
 
 
 class Pipe:

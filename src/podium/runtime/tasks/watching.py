@@ -1,0 +1,157 @@
+"""What an agent that is still at work says already: how far it is, for people, and its session, to go on with.
+
+Both are small files beside the prompt. `<step>.<attempt>.progress` gets a line for each thing the agent does; its last
+line is how far it is. `<step>.<attempt>.session` names the conversation as soon as anybody knows it, before the program
+starts where we choose it: an attempt that was interrupted can then go on in it. Neither is the truth about the run, and
+whatever an agent prints, or a disk refuses, the run goes on without them.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from podium.ports.provider import AgentOutcome, AgentRequest, Progress, Provider
+from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.order import TaskOrder
+
+_MOST_LINE: Final = 160
+_MOST_PROGRESS: Final = 1 << 20
+_MOST_SESSION: Final = 200
+
+
+class Watch:
+    """Follows one visit of an agent. Nothing in it raises."""
+
+    def __init__(self, order: TaskOrder, provider: Provider, host: TaskHost) -> None:
+        self._provider = provider.name
+        self._observe: Callable[[bytes], Progress | None] | None = provider.observe
+        self._redactor = host.redactor
+        self._progress_file = host.directory.step_file(order.path, order.attempt, "progress")
+        self._session_file = host.directory.step_file(order.path, order.attempt, "session")
+        self._session: str | None = None
+        self._turns = 0
+        # What comes next is the model's: a new turn.
+        self._is_models_turn = True
+        self._does = ""
+        # Of the turns before, and of this one: what is told of a turn grows while it lasts.
+        self._tokens_before = 0
+        self._tokens = 0
+        self._last = ""
+        self._left = _MOST_PROGRESS
+
+    def begin(self) -> None:
+        """An empty file says that there is somebody to be watched."""
+        self._put(b"", new=True)
+
+    def keep_session(self, session: str) -> None:
+        if session == self._session or not _can_be_named(session):
+            return
+        self._session = session
+        known = {"provider": self._provider, "session": session}
+        # Half of it, or nothing: then an interrupted attempt begins anew.
+        with contextlib.suppress(OSError), self._session_file.open("wb") as opened:
+            opened.write(json.dumps(known).encode())
+            opened.flush()
+            os.fsync(opened.fileno())
+
+    def hear(self, line: bytes) -> None:
+        """A whole line of the answer, masked."""
+        if self._observe is None:
+            return
+        try:
+            progress = self._observe(line)
+            if progress is not None:
+                self._follow(progress)
+        except Exception as defect:
+            # Providers come from other packages, too. What they say in the end is what counts.
+            self._observe = None
+            self.tell(f"it cannot be followed any more: {type(defect).__name__}")
+
+    def hear_raw(self, line: bytes) -> None:
+        """The same, for a line that nobody has masked yet."""
+        self.hear(self._redactor.redact_bytes(line) if self._redactor is not None else line)
+
+    def _follow(self, progress: Progress) -> None:
+        if progress.session_id:
+            self.keep_session(progress.session_id)
+        if progress.tool or progress.text:
+            if self._is_models_turn:
+                self._is_models_turn = False
+                self._turns += 1
+                self._tokens_before += self._tokens
+                self._tokens = 0
+            self._does = f"{progress.tool} {progress.detail or ''}" if progress.tool else "writes"
+        if progress.output_tokens:
+            self._tokens = progress.output_tokens
+        if progress.tool_ended:
+            self._is_models_turn = True
+        if self._turns:
+            self.tell(f"turn {self._turns}: {_shortened(self._does)}{self._cost()}")
+
+    def _cost(self) -> str:
+        tokens = self._tokens_before + self._tokens
+        return f" ({tokens} tokens)" if tokens else ""
+
+    def tell(self, line: str) -> None:
+        if line == self._last:
+            return
+        self._last = line
+        written = f"{line}\n".encode()
+        self._left -= len(written)
+        if self._left >= 0:
+            self._put(written)
+
+    def _put(self, content: bytes, *, new: bool = False) -> None:
+        try:
+            with self._progress_file.open("wb" if new else "ab") as opened:
+                opened.write(content)
+        except OSError:
+            self._left = -1
+
+
+def interrupted_session(order: TaskOrder, provider: Provider, host: TaskHost) -> str | None:
+    """The conversation of this attempt that an earlier process was killed in; None if it begins, or nobody knows."""
+    if order.engine_attempt == 1 or provider.sessions == "none":
+        return None
+    file = host.directory.step_file(order.path, order.attempt, "session")
+    try:
+        with file.open("rb") as opened:
+            known = json.loads(opened.read(4 * _MOST_SESSION))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(known, dict) or known.get("provider") != provider.name:
+        return None
+    session = known.get("session")
+    return session if isinstance(session, str) and _can_be_named(session) else None
+
+
+def going_on(request: AgentRequest, session: str) -> AgentRequest:
+    """The same request in the conversation it was interrupted in.
+
+    The whole prompt stands there again: nobody knows whether the agent had written it down before it was killed.
+    """
+    prompt = (
+        "You were interrupted while you worked on the task below, and all that you had started was stopped. See what "
+        f"you have done already, go on from there, and end with the answer to the whole task.\n\n{request.prompt}"
+    )
+    return replace(request, prompt=prompt, resume=session)
+
+
+def is_lost(outcome: AgentOutcome) -> bool:
+    """There is no such conversation: it was killed before it had kept anything, or somebody has removed it."""
+    return outcome.error is not None and outcome.error.code == "SESSION_LOST"
+
+
+def _can_be_named(session: str) -> bool:
+    # It becomes an argument of a program: it must not look like a flag.
+    return 0 < len(session) <= _MOST_SESSION and session.isprintable() and session[0] != "-"
+
+
+def _shortened(text: str) -> str:
+    """One line, not a long one, and of nothing but characters that can be shown."""
+    line = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(line.split())
+    return line if len(line) <= _MOST_LINE else f"{line[: _MOST_LINE - 3]}..."

@@ -1,0 +1,178 @@
+"""Agents while they are at work: how far they are can be seen, and a killed run goes on in their conversation.
+
+The agent is a stand-in that speaks as claude does; `tests/agents` has the real programs.
+"""
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.podium import PODIUM, Place, ended, until
+
+# Keeps its sessions in `sessions`, writes down how it was asked, uses a tool, and waits as long as there is `hold`.
+CLAUDE = """#!/usr/bin/env python3
+import json, pathlib, sys, time
+words = sys.argv
+flag = "--resume" if "--resume" in words else "--session-id"
+session = words[words.index(flag) + 1]
+kept = pathlib.Path("sessions", session)
+with open("asked", "a") as asked:
+    asked.write(json.dumps({"flag": flag, "session": session, "prompt": sys.stdin.read()}) + "\\n")
+if flag == "--resume" and not kept.exists():
+    sys.exit("No conversation found with session ID: " + session)
+kept.parent.mkdir(exist_ok=True)
+kept.touch()
+def say(**line):
+    print(json.dumps({"session_id": session, **line}), flush=True)
+def message(block):
+    say(type="assistant", message={"content": [block], "usage": {"output_tokens": 40}})
+say(type="system", subtype="init")
+message({"type": "tool_use", "name": "Bash", "input": {"command": "cat secret\\u001b[2J; ls\\n " + "x" * 500}})
+while pathlib.Path("hold").exists():
+    time.sleep(0.02)
+say(type="user", message={"content": [{"type": "tool_result"}]})
+message({"type": "text", "text": "fine"})
+say(type="result", subtype="success", is_error=False, result="fine", usage={"output_tokens": 80})
+"""
+ASK = "steps: [{name: Ask, provider: claude, prompt: how are you}]"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(CLAUDE)
+    program.chmod(0o755)
+    place.environment["PATH"] = f"{program.parent}:{place.environment['PATH']}"
+    place.write(ASK)
+    return place
+
+
+def asked(place: Place) -> list[dict[str, Any]]:
+    file = place.folder / "asked"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def progress(place: Place) -> str:
+    file = place.file("logs/steps/Ask.1.progress")
+    return file.read_text() if file.exists() else ""
+
+
+def test_with_stream_each_tool_and_turn_is_a_line_and_not_what_the_program_writes(place: Place) -> None:
+    (place.folder / "hold").touch()
+    running = place.begin("run", "w.yaml", "--run-id", place.run_id, "--stream")
+    lines = running.stdout
+    assert lines is not None
+    first = until(lambda: next((line for line in iter(lines.readline, "") if "Ask |" in line), None))
+    assert first.strip().startswith("Ask | turn 1: Bash cat secret [2J; ls xxx")
+    assert len(first) < 220
+    (place.folder / "hold").unlink()
+    code, out, _ = ended(running)
+    assert code == 0
+    assert "Ask | turn 2: writes (80 tokens)" in out
+    assert "session_id" not in out
+
+
+def test_a_terminal_shows_the_turn_and_the_tool_of_a_running_agent_in_one_line(place: Place) -> None:
+    (place.folder / "hold").touch()
+    controller, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [*PODIUM, "run", "w.yaml", "--run-id", place.run_id],
+        cwd=place.folder,
+        env={**place.environment, "TERM": "xterm", "COLUMNS": "60"},
+        stdout=terminal,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+    )
+    os.close(terminal)
+    shown = b""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        if select.select([controller], [], [], 0.1)[0]:
+            try:
+                shown += os.read(controller, 65536)
+            except OSError:
+                break
+        if b"turn 1: Bash" in shown:
+            (place.folder / "hold").unlink(missing_ok=True)
+    os.close(controller)
+    assert process.wait(timeout=20) == 0
+    line = re.search(r"-> Ask  \d+ s  turn 1: Bash cat secret \[2J; ls[^\r\n]*", shown.decode())
+    assert line is not None
+    assert len(line[0].split("\x1b")[0]) <= 60
+
+
+@pytest.mark.rule("D31", "D50")
+def test_an_agent_of_a_killed_run_goes_on_in_its_conversation(place: Place) -> None:
+    (place.folder / "hold").touch()
+    running = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until(lambda: "turn 1" in progress(place))
+    running.kill()
+    ended(running)
+    (place.folder / "hold").unlink()
+    place.run("resume", place.run_id, "--quiet")
+    first, second = asked(place)
+    assert (first["flag"], second["flag"]) == ("--session-id", "--resume")
+    assert first["session"] == second["session"]
+    # Whether the agent had kept its task nobody knows: it is told again.
+    assert second["prompt"].startswith("You were interrupted")
+    assert second["prompt"].endswith("\n\nhow are you")
+    assert progress(place).startswith("goes on where it was interrupted\n")
+    step = place.state()["steps"]["Ask"]
+    assert (step["status"], step["output"], step["session"]) == ("completed", "fine", first["session"])
+
+
+def test_an_agent_whose_conversation_is_gone_begins_anew(place: Place) -> None:
+    (place.folder / "hold").touch()
+    running = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until(lambda: "turn 1" in progress(place))
+    running.kill()
+    ended(running)
+    (place.folder / "hold").unlink()
+    for session in (place.folder / "sessions").iterdir():
+        session.unlink()
+    place.run("resume", place.run_id, "--quiet")
+    first, second, third = asked(place)
+    assert (second["flag"], second["session"]) == ("--resume", first["session"])
+    assert (third["flag"], third["prompt"]) == ("--session-id", "how are you")
+    assert third["session"] != first["session"]
+    assert place.state()["steps"]["Ask"]["output"] == "fine"
+
+
+def test_what_was_kept_of_another_providers_session_or_only_half_of_it_is_not_used(place: Place) -> None:
+    for content in ('{"provider": "codex", "session": "s"}', '{"provider": "cl', '{"session": ["s"]}'):
+        (place.folder / "hold").touch()
+        (place.folder / "asked").unlink(missing_ok=True)
+        run_id = f"{place.run_id}-{len(content)}"
+        running = place.begin("run", "w.yaml", "--run-id", run_id, "--quiet")
+        until(lambda: asked(place))
+        running.kill()
+        ended(running)
+        (place.folder / "hold").unlink()
+        place.file("logs/steps/Ask.1.session", run_id).write_text(content)
+        place.run("resume", run_id, "--quiet")
+        assert [one["flag"] for one in asked(place)] == ["--session-id", "--session-id"]
+
+
+def test_a_new_attempt_is_a_new_conversation(place: Place) -> None:
+    place.write("steps: [{name: Ask, provider: claude, prompt: hi, retry: {attempts: 2, delay: 0.1}}]")
+    program = place.folder / "bin" / "claude"
+    program.write_text(
+        CLAUDE.replace(
+            'say(type="system"',
+            'kept.with_name("x").exists() or (kept.with_name("x").touch(), sys.exit(1))\nsay(type="system"',
+        )
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    first, second = asked(place)
+    assert [first["flag"], second["flag"]] == ["--session-id", "--session-id"]
+    assert first["session"] != second["session"]
