@@ -7,6 +7,7 @@ from posixpath import normpath
 
 import msgspec
 
+from podium.core.graph import order
 from podium.language.codes import Code
 from podium.language.diagnostics import quoted
 from podium.language.problems import Problems
@@ -70,16 +71,20 @@ def check_written_at_once(scope: Scope, written: list[Written], problems: Proble
         return
     if scope.kind != "branches" and scope.needs is None:
         return
-    seen: dict[str, int] = {}
+    # Who waits for others comes after them, so that whoever waits for the last one waits for all before it.
+    waves = order(scope.needs).waves if scope.needs is not None else [list(range(len(written)))]
+    last_writer: dict[str, int] = {}
     last_editor: int | None = None
-    for number, part in enumerate(written):
+    for number in (number for wave in waves for number in wave):
+        part = written[number]
         for path, scalar in part.files.items():
-            other = seen.setdefault(path, number)
-            if other != number and _at_once(scope, other, number):
+            other = last_writer.get(path)
+            if other is not None and _at_once(scope, other, number):
                 name = scope.listed[other].step_id
                 _tell_same_file(
                     path, scalar, f"{quoted(name)} writes it and may run at the same time", problems
                 )
+            last_writer[path] = number
         if part.editors:
             if last_editor is not None and _at_once(scope, last_editor, number):
                 other_editor = quoted(scope.listed[last_editor].step_id)
@@ -101,7 +106,5 @@ def _tell_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> 
     )
 
 
-def _at_once(scope: Scope, one: int, other: int) -> bool:
-    if scope.needs is None:
-        return True
-    return not (waits_for(scope.needs, one, other) or waits_for(scope.needs, other, one))
+def _at_once(scope: Scope, earlier: int, later: int) -> bool:
+    return scope.needs is None or not waits_for(scope.needs, later, earlier)

@@ -396,3 +396,19 @@ def test_agents_that_edit_the_same_files_at_once_get_a_warning() -> None:
     assert [code for code, _ in warnings(text.format(a=""))] == ["E412"]
     assert warnings(text.format(a=", access: read")) == []
     assert warnings(text.format(a=", workspace: worktree")) == []
+
+
+@pytest.mark.rule("D47")
+def test_steps_of_a_graph_that_wait_for_the_same_one_run_at_once() -> None:
+    """Wherever the one they wait for stands, and although each of them comes after it."""
+    text = """
+        steps:
+          - {{name: a, depends_on: [b], {does}}}
+          - {{name: b, {does}}}
+          - {{name: c, depends_on: [b], {does}}}
+        """
+    assert warnings(text.format(does="provider: claude, prompt: hi")) == [("E412", 4)]
+    assert errors(text.format(does="command: [a], output_file: same")) == [("E410", 4)]
+    chain = text.replace("c, depends_on: [b]", "c, depends_on: [a]")
+    assert warnings(chain.format(does="provider: claude, prompt: hi")) == []
+    assert errors(chain.format(does="command: [a], output_file: same")) == []
