@@ -37,6 +37,7 @@
     ├── RunIsOver                 operations/signals.py
     ├── WorkflowChanged           operations/structure.py  a run cannot go on with this workflow
     ├── NoProviders               runtime/tasks/agents.py
+    ├── NoWorktree                runtime/tasks/worktrees.py  no git, no repository, no commit
     ├── ProviderMissing           engines/local.py    its program is not on PATH
     ├── InvalidExport             operations/transfer.py
     ├── UnknownStore              wiring.py

@@ -176,3 +176,54 @@ def test_a_new_attempt_is_a_new_conversation(place: Place) -> None:
     first, second = asked(place)
     assert [first["flag"], second["flag"]] == ["--session-id", "--session-id"]
     assert first["session"] != second["session"]
+
+
+WORKTREE = """
+providers: {mine: {argv: [sh]}}
+steps:
+  - name: Work
+    provider: mine
+    workspace: worktree
+    prompt: |
+      pwd >> $PODIUM_RUN_DIR/places; ls >> $PODIUM_RUN_DIR/places
+      touch made; mkdir closed; touch closed/x; chmod 000 closed
+      test -e $PODIUM_RUN_DIR/go || { touch $PODIUM_RUN_DIR/begun; sleep 60; }
+      chmod 755 closed; echo fine
+"""
+
+
+def git(folder: Path, *words: str) -> str:
+    author = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
+    done = subprocess.run(["git", *author, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.mark.rule("D31")
+def test_a_worktree_of_a_killed_run_is_removed_and_its_attempt_has_a_new_one(place: Place) -> None:
+    git(place.folder, "init", "--quiet")
+    (place.folder / "a.txt").write_text("one\n")
+    git(place.folder, "add", "a.txt")
+    git(place.folder, "commit", "--quiet", "-m", "first")
+    place.write(WORKTREE)
+    running = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until(lambda: place.file("begun").exists())
+    running.kill()
+    ended(running)
+    assert len(git(place.folder, "worktree", "list").splitlines()) == 2
+    place.file("go").touch()
+    place.run("resume", place.run_id, "--quiet")
+    first, seen, second, seen_again = place.file("places").read_text().split()
+    assert first != second
+    assert seen == seen_again == "a.txt", "nothing of the first attempt is there"
+    assert len(git(place.folder, "worktree", "list").splitlines()) == 1
+    assert [path.name for path in place.file("worktrees").iterdir()] == [".gitignore"]
+    assert "made" in place.file("artifacts/diffs/Work.1.diff").read_text()
+    # Whoever looks at the workspace sees no worktrees, also not as files that nobody has added.
+    assert "worktrees" not in git(place.folder, "status", "--porcelain", "--untracked-files=all")
+
+
+def test_a_run_that_needs_worktrees_where_there_can_be_none_does_not_begin(place: Place) -> None:
+    place.write(WORKTREE)
+    done = place.run("run", "w.yaml", code=78)
+    assert "WORKTREE_NOT_POSSIBLE: `workspace: worktree` needs a git repository" in done.stderr
+    assert "git init" in done.stderr

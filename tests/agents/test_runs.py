@@ -226,3 +226,26 @@ def test_gemini_goes_on_in_its_conversation_after_the_runner_was_killed(
     assert runs.step("Work")["output"] == "the tower stands"
     told = str(asked[-1].body["contents"])
     assert told.index("Build the tower") < told.index("You were interrupted")
+
+
+def test_two_agents_at_once_change_the_same_file_each_in_its_own_worktree(runs: Runs) -> None:
+    author = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
+    (runs.folder / "a.txt").write_text("one\n")
+    for words in (["init", "--quiet"], ["add", "a.txt"], ["commit", "--quiet", "-m", "first"]):
+        subprocess.run(["git", *author, *words], cwd=runs.folder, check=True)
+    workflow = """
+version: "2.0"
+name: both
+steps:
+  - name: Both
+    parallel:
+      - {name: A, provider: claude, prompt: Go., workspace: worktree, allowed_tools: [Bash]}
+      - {name: B, provider: claude, prompt: Go., workspace: worktree, allowed_tools: [Bash]}
+  - {name: Take, command: [git, apply, "${run.artifacts}/${steps.A.diff}"]}
+"""
+    turns: list[Turn] = [*[Calls("Bash", {"command": "echo more >> a.txt"})] * 2, Says("done")]
+    runs.run(workflow, turns)
+    for name in ("A", "B"):
+        told = (runs.folder / f"runs/r/artifacts/diffs/Both~{name}.1.diff").read_text()
+        assert told.count("+more\n") == 1
+    assert (runs.folder / "a.txt").read_text() == "one\nmore\n"

@@ -51,7 +51,7 @@ from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_r
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import spill, whole
 from podium.runtime.state_file import StateFile
-from podium.runtime.tasks import processes
+from podium.runtime.tasks import processes, worktrees
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import TaskResult
@@ -136,6 +136,8 @@ class LocalEngine:
             raise RunExists(f"there is a run {run_id!r} already; go on with it by `podium resume {run_id}`")
         plan = request.plan
         self._check_providers(plan)
+        if any(isinstance(s.body, Agent) and s.body.workspace == "worktree" for s in steps_of(plan.workflow)):
+            await worktrees.check(self._host(plan, directory, request.workspace), run_id)
         encoded = plan_bytes(plan)
         directory.make()
         write_atomically(directory.plan, encoded)

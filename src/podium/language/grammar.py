@@ -324,7 +324,9 @@ _PROVIDER_SETTINGS: Final = {
     ),
     "allow_denials": Field(Flag(), "Denied tool calls do not fail the step."),
     "strict_provider": Field(Flag(), "A setting the provider does not have is an error, not a warning."),
-    "workspace": Field(Choice(("shared", "worktree")), "worktree: a git worktree of its own."),
+    "workspace": Field(
+        Choice(("shared", "worktree")), "worktree: a git worktree of its own; its changes are kept as a diff."
+    ),
     "session": Field(Named("session"), "Go on with an earlier step's conversation."),
 }
 _STEP = Record(

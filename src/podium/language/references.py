@@ -87,7 +87,7 @@ FIELDS_OF_A_STEP: Final[Mapping[str, Mapping[str, Kinds]]] = {
     # What the step does could not be read.
     "unclear": {},
     "command": _TASK,
-    "agent": {**_TASK, "usage": _MAP_OR_NULL, "session": _TEXT_OR_NULL},
+    "agent": {**_TASK, "usage": _MAP_OR_NULL, "session": _TEXT_OR_NULL, "diff": _TEXT_OR_NULL},
     "http": {**_TASK, "status_code": _NUMBER_OR_NULL},
     "python": _TASK,
     "set": _EVERY_STEP,

@@ -7,6 +7,7 @@
                                       and of agents: .prompt, .txt (the answer), .progress, .session
     runs/<run id>/artifacts/          what steps keep: output_file, and what they write themselves
     runs/<run id>/payloads/           values too large for an event, by their content
+    runs/<run id>/worktrees/          where agents with a worktree of their own are at work
 
 Names and values in paths come from people and programs: every path has to stay inside its root, links followed.
 """
@@ -42,6 +43,7 @@ class RunDirectory:
         self.steps = self.logs / "steps"
         self.outputs = self.path / "outputs"
         self.payloads = self.path / "payloads"
+        self.worktrees = self.path / "worktrees"
 
     @property
     def state(self) -> Path:

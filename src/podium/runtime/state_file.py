@@ -660,7 +660,12 @@ _ENDS: Final[dict[str, str]] = {
 }
 _STOPPED: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED", "SCOPE_CLOSED"})
 _COUNT: Final = {"completed": "success", "failed": "failure", "skipped": "skipped", "cancelled": "cancelled"}
-_MORE: Final = (("summary", "summary"), ("exitReason", "exit_reason"), ("outputs", "outputs"))
+_MORE: Final = (
+    ("summary", "summary"),
+    ("exitReason", "exit_reason"),
+    ("outputs", "outputs"),
+    ("diff", "diff"),
+)
 
 
 def _payload(record: EventRecord) -> dict[str, Any]:

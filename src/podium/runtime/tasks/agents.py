@@ -48,6 +48,7 @@ from podium.runtime.tasks.order import (
 from podium.runtime.tasks.output import STDERR_TAIL, Output
 from podium.runtime.tasks.prompting import keep_prompt, prompt_of
 from podium.runtime.tasks.watching import Watch, going_on, interrupted_session, is_lost
+from podium.runtime.tasks.worktrees import OF_A_REPOSITORY, Worktrees
 
 if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings, Turn
@@ -70,13 +71,23 @@ class AgentTasks:
         self._providers = providers
         # Where answers are kept, or come from.
         self._recordings = recordings
+        self._worktrees = Worktrees(host)
 
     async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Agent)
+        if body.workspace == "worktree":
+            return await self._worktrees.inside(
+                order, stopping, partial(self._perform, order, body, stopping)
+            )
+        return await self._perform(order, body, stopping, self._host.workspace)
+
+    async def _perform(
+        self, order: TaskOrder, body: Agent, stopping: Stopping, workspace: Path
+    ) -> TaskResult:
         try:
             provider = self._provider(order, body)
-            request = self._request(order, body, provider)
+            request = self._request(order, body, provider, workspace)
             warnings = list(provider.unsupported(request.settings))
             if warnings and body.strict_provider:
                 return failed(FAILED_BEFORE_START, "PROVIDER_MISCONFIGURED", warnings[0], retryable=False)
@@ -99,7 +110,7 @@ class AgentTasks:
         env = {name: render(text, lookup) for name, text in template.env.items()}
         return self._providers.of_template(body.provider, template, argv, env)
 
-    def _request(self, order: TaskOrder, body: Agent, provider: Provider) -> AgentRequest:
+    def _request(self, order: TaskOrder, body: Agent, provider: Provider, workspace: Path) -> AgentRequest:
         lookup = order.lookup
         folder = self._host.directory.outputs / uuid4().hex
         folder.mkdir(parents=True)
@@ -108,12 +119,14 @@ class AgentTasks:
             value = os.environ.get(variable.name)
             if value is not None:
                 env.setdefault(variable.name, value)
+        if body.workspace == "worktree":
+            env = {name: value for name, value in env.items() if name not in OF_A_REPOSITORY}
         session = order.values.get(("steps", body.resume, "session")) if body.resume is not None else None
         usage = order.values.get(("steps", body.resume, "sessionUsage")) if body.resume is not None else None
         schema = body.work.expect.schema if body.work.expect is not None else None
         return AgentRequest(
             prompt_of(order, body, self._host),
-            placing.workdir(body.work, lookup, self._host),
+            placing.workdir(body.work, lookup, workspace),
             folder,
             str(uuid4()),
             _within_budget(self._settings(order, body), body, provider),

@@ -211,7 +211,7 @@ class Prepared:
         if not self.argv or not self.argv[0]:
             raise EvaluationError("the command is empty once its values are put in")
         self.env = host.environment_of(order, work)
-        self.cwd = placing.workdir(work, lookup, host)
+        self.cwd = placing.workdir(work, lookup, host.workspace)
         self.stdin = placing.input_file(work, lookup, host)
         self.expected_files = placing.expected_files(work, lookup, directory)
         self.file = placing.output_file(work, lookup, directory)

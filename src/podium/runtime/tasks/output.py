@@ -121,25 +121,25 @@ class Lines:
 
     def __init__(self, on_line: Callable[[bytes], None]) -> None:
         self._on_line = on_line
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._line = bytearray()
+        self._is_too_long = False
 
     def feed(self, chunk: bytes) -> None:
         first, *others = chunk.split(b"\n")
         self._add(first)
         for part in others:
-            if self._parts:
-                self._on_line(b"".join(self._parts))
-            self._parts.clear()
-            self._size = 0
+            if self._line:
+                self._on_line(bytes(self._line))
+            self._line.clear()
+            self._is_too_long = False
             self._add(part)
 
     def _add(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > _MOST_LINE:
-            self._parts.clear()
-        elif part:
-            self._parts.append(part)
+        if len(self._line) + len(part) > _MOST_LINE:
+            self._is_too_long = True
+            self._line.clear()
+        if not self._is_too_long:
+            self._line += part
 
 
 class Pipe:

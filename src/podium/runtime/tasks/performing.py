@@ -19,6 +19,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
 from podium.runtime.tasks.python import PythonTasks
+from podium.runtime.tasks.worktrees import Worktrees
 
 if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings
@@ -213,6 +214,7 @@ class RunTasks:
     async def stop_orphans(self) -> None:
         directory = self._host.directory.path.absolute()
         await families.stop(lambda: families.of_run(self._run_id, directory))
+        await Worktrees(self._host).remove_leftovers(self._run_id)
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":

@@ -20,11 +20,11 @@ class OutputNotKept(PodiumError):
     code = "OUTPUT_NOT_KEPT"
 
 
-def workdir(work: Work, lookup: Lookup, host: TaskHost) -> Path:
+def workdir(work: Work, lookup: Lookup, workspace: Path) -> Path:
     if work.workdir is None:
-        return host.workspace
+        return workspace
     name = render(work.workdir, lookup)
-    found = inside(host.workspace, name, what="workdir", itself=True)
+    found = inside(workspace, name, what="workdir", itself=True)
     if not found.is_dir():
         raise PathRefused(f"workdir {name!a} is no folder of the workspace")
     return found

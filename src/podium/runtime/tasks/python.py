@@ -178,7 +178,7 @@ class Prepared:
         if inline:
             return
         self._env = host.environment_of(order, body.work)
-        self._cwd = placing.workdir(body.work, lookup, host)
+        self._cwd = placing.workdir(body.work, lookup, host.workspace)
         directory.output_values(order.path, order.attempt).unlink(missing_ok=True)
         out, err = (directory.fresh_step_file(order.path, order.attempt, kind) for kind in ("out", "err"))
         self.out = Output(out, keep=0, redactor=host.redactor)

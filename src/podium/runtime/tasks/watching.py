@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from podium.model.plan import Agent
 from podium.ports.provider import AgentOutcome, AgentRequest, Progress, Provider
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
@@ -114,7 +115,10 @@ class Watch:
 
 def interrupted_session(order: TaskOrder, provider: Provider, host: TaskHost) -> str | None:
     """The conversation of this attempt that an earlier process was killed in; None if it begins, or nobody knows."""
-    if order.engine_attempt == 1 or provider.sessions == "none":
+    body = order.step.body
+    assert isinstance(body, Agent)
+    if order.engine_attempt == 1 or provider.sessions == "none" or body.workspace == "worktree":
+        # In a worktree the conversation would tell of files that are gone with the earlier one.
         return None
     file = host.directory.step_file(order.path, order.attempt, "session")
     try:
