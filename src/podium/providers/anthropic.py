@@ -21,16 +21,16 @@ from podium.ports.provider import (
     Variable,
 )
 from podium.providers import failing, reading, results
-from podium.providers.events import event_in, events_of, refusal
+from podium.providers.events import event_in, listen, refusal
 from podium.providers.prices import Price, with_cost
 from podium.providers.reading import Object, count_at, list_at, object_at, text_at
+from podium.providers.settings import FOR_PROGRAMS, ignored
 
 _URL: Final = "https://api.anthropic.com"
 _VERSION: Final = "2023-06-01"
 # The API wants a number; this is the most that every current model may write.
 _MAX_TOKENS: Final = 8192
 _TOOL: Final = "give_result"
-_IGNORED: Final = ("max_cost", "fallback_models", "add_dirs", "allowed_tools", "disallowed_tools", "args")
 
 
 class Anthropic:
@@ -51,8 +51,7 @@ class Anthropic:
         return bool(self._prices)
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        given = [name for name in _IGNORED if getattr(settings, name) not in (None, ())]
-        return [f"anthropic has no setting {name!r}; it is ignored" for name in given]
+        return ignored(self.name, settings, FOR_PROGRAMS)
 
     def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
         problems = []
@@ -109,11 +108,7 @@ class Anthropic:
         if refused is not None:
             return refused
         heard = _Heard()
-        for found in events_of(result.body):
-            heard.hear(found)
-        if not heard.was_begun:
-            # Not streamed, and written over several lines.
-            heard.hear(reading.as_object(reading.head_of(result.body)) or {})
+        listen(result.body, heard)
         text = reading.bounded("".join(heard.texts))
         structured = reading.as_object("".join(heard.arguments)) if request.schema is not None else None
         usage = with_cost(heard.usage(), heard.model or request.settings.model or "", self._prices)

@@ -25,6 +25,7 @@ from podium.ports.provider import (
 )
 from podium.providers import failing, reading, results
 from podium.providers.reading import Object, count_at, dollars_at, list_at, object_at, text_at
+from podium.providers.settings import ignored
 
 _EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 _MODES: Final = {"read": "dontAsk", "edit": "acceptEdits", "full": "bypassPermissions"}
@@ -66,9 +67,7 @@ class Claude:
     )
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        if settings.temperature is None:
-            return ()
-        return ("claude has no setting 'temperature'; it is ignored",)
+        return ignored(self.name, settings, ("temperature",))
 
     def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
         problems = []

@@ -26,6 +26,7 @@ from podium.ports.provider import (
 )
 from podium.providers import failing, reading, results
 from podium.providers.reading import Object, count_at, object_at, text_at
+from podium.providers.settings import ignored
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 _SANDBOXES: Final = {"read": "read-only", "edit": "workspace-write", "full": "danger-full-access"}
@@ -51,8 +52,7 @@ class Codex:
     needs_env: Sequence[Variable] = (Variable("CODEX_API_KEY"), Variable("OPENAI_API_KEY"))
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        given = [name for name in _IGNORED if getattr(settings, name) not in (None, ())]
-        return [f"codex has no setting {name!r}; it is ignored" for name in given]
+        return ignored(self.name, settings, _IGNORED)
 
     def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
         problems = []

@@ -1,6 +1,7 @@
 """Server-sent events, of which model servers use a little: `data:` lines with a JSON object each."""
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from podium.ports.provider import AgentOutcome, Captured, HttpResult
 from podium.providers import failing, reading
@@ -18,6 +19,21 @@ def events_of(captured: Captured) -> Iterator[Object]:
         found = event_in(line)
         if found is not None:
             yield found
+
+
+class Listener(Protocol):
+    @property
+    def was_begun(self) -> bool: ...
+
+    def hear(self, found: Object) -> None: ...
+
+
+def listen(captured: Captured, listener: Listener) -> None:
+    """Let it hear every event; or the one object that was not streamed, and may stand on several lines."""
+    for found in events_of(captured):
+        listener.hear(found)
+    if not listener.was_begun:
+        listener.hear(reading.as_object(reading.head_of(captured)) or {})
 
 
 def refusal(result: HttpResult) -> AgentOutcome | None:

@@ -27,6 +27,7 @@ from podium.ports.provider import (
 )
 from podium.providers import failing, reading, results
 from podium.providers.reading import Object, count_at, object_at, text_at
+from podium.providers.settings import ignored
 
 _MODES: Final = {"read": "plan", "edit": "auto_edit", "full": "yolo"}
 _IGNORED: Final = (
@@ -66,8 +67,7 @@ class Gemini:
     )
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        given = [name for name in _IGNORED if getattr(settings, name) not in (None, ())]
-        return [f"gemini has no setting {name!r}; it is ignored" for name in given]
+        return ignored(self.name, settings, _IGNORED)
 
     def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
         return ()

@@ -20,15 +20,15 @@ from podium.ports.provider import (
     Variable,
 )
 from podium.providers import reading, results
-from podium.providers.events import event_in, events_of, refusal
+from podium.providers.events import event_in, listen, refusal
 from podium.providers.openai_answers import Completion, Response
 from podium.providers.prices import Price, with_cost
 from podium.providers.reading import list_at, text_at
+from podium.providers.settings import FOR_PROGRAMS, ignored
 
 _URL: Final = "https://api.openai.com/v1"
 _CHAT: Final = "/chat/completions"
 _RESPONSES: Final = "/responses"
-_IGNORED: Final = ("max_cost", "fallback_models", "add_dirs", "allowed_tools", "disallowed_tools", "args")
 
 
 class OpenAi:
@@ -49,8 +49,7 @@ class OpenAi:
         return bool(self._prices)
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        given = [name for name in _IGNORED if getattr(settings, name) not in (None, ())]
-        return [f"openai has no setting {name!r}; it is ignored" for name in given]
+        return ignored(self.name, settings, FOR_PROGRAMS)
 
     def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
         problems = []
@@ -102,11 +101,7 @@ class OpenAi:
             return refused
         is_chat = _address(request.env).endswith(_CHAT)
         heard: Completion | Response = Completion() if is_chat else Response()
-        for found in events_of(result.body):
-            heard.hear(found)
-        if not heard.was_begun:
-            # Not streamed, and written over several lines.
-            heard.hear(reading.as_object(reading.head_of(result.body)) or {})
+        listen(result.body, heard)
         text = reading.bounded("".join(heard.texts))
         structured = results.json_in(text) if request.schema is not None else None
         usage = with_cost(heard.usage, heard.model or request.settings.model or "", self._prices)

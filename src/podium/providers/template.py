@@ -29,6 +29,7 @@ from podium.ports.provider import (
 )
 from podium.providers import failing, reading, results
 from podium.providers.reading import Object
+from podium.providers.settings import ignored
 
 _IGNORED: Final = (
     "max_cost",
@@ -73,8 +74,7 @@ class Template:
         return self.cost_field is not None
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
-        given = [name for name in _IGNORED if getattr(settings, name) not in (None, ())]
-        return [f"{self.name} is not told {name!r}; it is ignored" for name in given]
+        return ignored(self.name, settings, _IGNORED)
 
     def validate_config(self, settings: AgentSettings, env: Mapping[str, str]) -> Sequence[str]:
         problems = [] if self.argv else [f"the provider {self.name!r} names no program in `argv`"]
