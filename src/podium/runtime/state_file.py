@@ -147,10 +147,11 @@ class StateFold:
         if not self.ended:
             top["status"] = "paused" if self._paused else "waiting" if self._asking else "running"
         top["current_step"] = next(reversed(self._running), None) if not self.ended else None
-        top["steps"] = self._main.shown()
+        steps = self._main.shown()
         if self._cleanup is not None:
-            top["steps"] |= {f"{FINALLY}/{name}": step for name, step in self._cleanup.shown().items()}
-        return top
+            steps |= {f"{FINALLY}/{name}": step for name, step in self._cleanup.shown().items()}
+        # A copy: what is only shown is not kept until it is shown again.
+        return {**top, "steps": steps}
 
     def fold(self, record: EventRecord) -> None:
         match record.event_type:
