@@ -26,7 +26,7 @@ from bench.report import Report, microseconds
 from podium.model.events import EventWrite
 from podium.model.ids import RunId
 from podium.model.leases import Fence
-from podium.stores.sqlite import SqliteStore, log
+from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event
 from podium.testing.store_promises import started
 
@@ -37,6 +37,23 @@ _GROUP_ROUNDS: Final = 8
 _APPENDS_PER_CALLER: Final = 5
 _WATCHERS: Final = 10
 _NOW: Final = "2026-01-01T12:00:00.000000Z"
+
+# An append on our tables as one writes it oneself: what has to be read, and what has to be written.
+_RUN: Final = (
+    "SELECT number, status, head, EXISTS (SELECT 1 FROM buses), "
+    "(SELECT generation FROM leases WHERE run = number AND attempt = (SELECT ?) AND owner <> ''), "
+    "EXISTS (SELECT 1 FROM events WHERE run = number AND key = ?), "
+    "run_id, tenant_id, project_id, environment_id, plan_id, plan_version FROM runs WHERE run_id = ?"
+)
+_EVENT_BY_KEY: Final = (
+    "SELECT run_seq, event_id, event_type, step_id, logical_attempt, engine_attempt, key, emitted_at, persisted_at, "
+    "payload FROM events WHERE run = ? AND key = ?"
+)
+_INSERT_EVENT: Final = (
+    "INSERT INTO events (run, run_seq, key, event_id, event_type, step_id, logical_attempt, engine_attempt, "
+    "emitted_at, persisted_at, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_MOVE_HEAD: Final = "UPDATE runs SET head = ?, updated_at = ? WHERE number = ?"
 
 
 class Size(NamedTuple):
@@ -166,9 +183,9 @@ class _ByHand:
                 _look_up(self._db, "r1", self._number, rows)
             for _ in range(self._events):
                 self._head += 1
-                self._db.execute(log._INSERT_EVENT, (self._number, self._head, *self._rows[self._next]))
+                self._db.execute(_INSERT_EVENT, (self._number, self._head, *self._rows[self._next]))
                 self._next += 1
-            self._db.execute(log._MOVE_HEAD, (self._head, _NOW, self._number))
+            self._db.execute(_MOVE_HEAD, (self._head, _NOW, self._number))
             self._db.execute("COMMIT")
 
     def close(self) -> None:
@@ -177,9 +194,9 @@ class _ByHand:
 
 def _look_up(db: apsw.Connection, run_id: str, number: int, rows: Sequence[tuple[Any, ...]]) -> None:
     """What has to be read before one may write: the run, whether the keys are new, who holds the lease."""
-    db.execute(log._RUN_TO_APPEND_TO, ("", rows[0][0], run_id)).fetchone()
+    db.execute(_RUN, ("", rows[0][0], run_id)).fetchone()
     for row in rows[1:]:
-        db.execute(log._EVENT_BY_KEY, (number, row[0])).fetchone()
+        db.execute(_EVENT_BY_KEY, (number, row[0])).fetchone()
 
 
 class _Store:
@@ -270,8 +287,8 @@ class _GroupByHand:
                 if not self._only_writes:
                     _look_up(self._db, run_id, run[0], [row])
                 run[1] += 1
-                self._db.execute(log._INSERT_EVENT, (run[0], run[1], *row))
-                self._db.execute(log._MOVE_HEAD, (run[1], _NOW, run[0]))
+                self._db.execute(_INSERT_EVENT, (run[0], run[1], *row))
+                self._db.execute(_MOVE_HEAD, (run[1], _NOW, run[0]))
             self._db.execute("COMMIT")
             self._loop.call_soon_threadsafe(self._answer, batch)
 

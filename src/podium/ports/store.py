@@ -21,6 +21,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
 from podium.model.leases import Fence, Lease, WakeUp
@@ -30,7 +32,7 @@ from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.times import Timestamp
 
 
-class AppendedEvent(NamedTuple):
+class AppendedEvent(msgspec.Struct, gc=False, frozen=True):
     """What became of one write: its record, and whether that had been there before."""
 
     record: EventRecord

@@ -1,12 +1,14 @@
 """The promises notice when the store in a file is broken: its SQL and its commits, in one way at a time."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from podium.model.times import timestamp
-from podium.stores.sqlite import log, outbox, ownership, tenants
+from podium.stores.sqlite import appending, outbox, ownership, tenants, writer
+from podium.stores.sqlite.appending import Append
 from podium.stores.sqlite.moments import Moment, Moments
 from podium.stores.sqlite.writer import Writer
 from podium.testing import store_promises as promises
@@ -36,20 +38,28 @@ def _answers_without_commit(patch: Patch) -> None:
     patch.setattr(Writer, "_fill", fill)
 
 
+def _looks_no_key_up(patch: Patch) -> None:
+    patch.setattr(
+        appending, "_LOOK_UP", {1: appending._LOOK_UP[1].replace("key = ?", "key = NULL AND ? IS NULL")}
+    )
+
+
 def _numbers_from_before_the_lock(patch: Patch) -> None:
-    sound = log.append
+    sound = appending.append_all
     heads: dict[tuple[int, str], int] = {}
 
-    def append(db: Any, at: Moment, run_id: str, *rest: Any) -> Any:
+    def append_all(db: Any, at: Moment, appends: Sequence[Append]) -> Any:
         # What this connection saw last, as if it had been read before waiting for the lock.
-        place = (id(db), run_id)
-        head = heads.get(place, db.execute("SELECT head FROM runs WHERE run_id = ?", (run_id,)).get)
-        db.execute("UPDATE runs SET head = ? WHERE run_id = ?", (head, run_id))
-        answer = sound(db, at, run_id, *rest)
-        heads[place] = head + 1
-        return answer
+        for append in appends:
+            place = (id(db), append.run_id)
+            head = heads.get(
+                place, db.execute("SELECT head FROM runs WHERE run_id = ?", (append.run_id,)).get
+            )
+            db.execute("UPDATE runs SET head = ? WHERE run_id = ?", (head, append.run_id))
+            heads[place] = head + 1
+        return sound(db, at, appends)
 
-    patch.setattr(log, "append", append)
+    patch.setattr(writer, "append_all", append_all)
 
 
 def _wall_clock(patch: Patch) -> None:
@@ -74,7 +84,7 @@ BROKEN = [
     Broken(
         "looks no key up",
         _log.test_a_repeated_event_is_answered_and_not_stored,
-        _replace(log, "_EVENT_BY_KEY", "e.key = ?", "e.key = NULL AND ? IS NOT NULL"),
+        _looks_no_key_up,
     ),
     Broken(
         "checks no fence",
@@ -95,7 +105,7 @@ BROKEN = [
     Broken(
         "keeps its status",
         _log.test_the_status_follows_the_events_and_forbidden_ones_change_nothing,
-        _replace(log, "_UPDATE_RUN", "status = ?", "status = coalesce(status, ?)"),
+        _replace(appending, "_UPDATE_RUN", "status = ?", "status = coalesce(status, ?)"),
     ),
     Broken(
         "forgets the tenant",

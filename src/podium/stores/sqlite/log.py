@@ -1,7 +1,6 @@
-"""Runs and events in SQL. Each function is one change of a write transaction, or one read.
+"""Runs and their logs in SQL. Each function is one change of a write transaction, or one read.
 
-What an append means is decided in `podium.stores.rules`; here is how rows are found and kept. A change is refused
-before it writes anything (see `writer.py`).
+Appending is in `appending.py`. A change is refused before it writes anything (see `writer.py`).
 """
 
 from collections.abc import Sequence
@@ -9,21 +8,21 @@ from typing import Any, Final
 
 import apsw
 
-from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
+from podium.errors import RunNotFound, RunRefused, RunRequestConflict
 from podium.model.events import EventRecord, EventWrite, RunIdentity
-from podium.model.leases import Fence, WakeUp
+from podium.model.leases import Fence
 from podium.model.runs import Backpressure, EngineRunRef, NewRun, Run, request_id_of
-from podium.model.transitions import TERMINAL, RunStatus
-from podium.ports.store import AppendedEvent, CreatedRun
+from podium.ports.store import CreatedRun
 from podium.stores import rules
 from podium.stores.sqlite import outbox, ownership
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import (
     EVENT_COLUMNS,
     IDENTITY,
+    INSERT_EVENT,
     RUN_COLUMNS,
+    event_row,
     identity_of,
-    record_of,
     records_of,
     run_of,
 )
@@ -39,16 +38,7 @@ _RUN_BY_ENGINE: Final = (
     f"SELECT {RUN_COLUMNS} FROM runs r WHERE engine_provider = ? AND engine_workflow = ? AND engine_run = ? "
     "ORDER BY number LIMIT 1"
 )
-# In one statement, because each costs as much as its work. `(SELECT ?)` hides the parameter from the planner, which
-# would otherwise compare it with the condition of a partial index and plan anew for every value.
-_RUN_TO_APPEND_TO: Final = (
-    "SELECT number, status, head, EXISTS (SELECT 1 FROM buses), "
-    "(SELECT generation FROM leases WHERE run = number AND attempt = (SELECT ?) AND owner <> ''), "
-    "EXISTS (SELECT 1 FROM events WHERE run = number AND key = ?), "
-    f"{IDENTITY} FROM runs WHERE run_id = ?"
-)
 _NUMBER_AND_IDENTITY: Final = f"SELECT number, {IDENTITY} FROM runs WHERE run_id = ?"
-_EVENT_BY_KEY: Final = f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.run = ? AND e.key = ?"
 _EVENTS_AFTER: Final = (
     f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.run = ? AND e.run_seq > ? ORDER BY e.run_seq LIMIT ?"
 )
@@ -57,25 +47,10 @@ _INSERT_RUN: Final = (
     "needs_approval, start_at, plan_sha256, inputs_sha256, metadata) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_INSERT_EVENT: Final = (
-    "INSERT INTO events (run, run_seq, key, event_id, event_type, step_id, logical_attempt, engine_attempt, "
-    "emitted_at, persisted_at, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-# Most events leave the status as it is; not to mention it spares the indexes that depend on it.
-_MOVE_HEAD: Final = "UPDATE runs SET head = ?, updated_at = ? WHERE number = ?"
-_UPDATE_RUN: Final = "UPDATE runs SET status = ?, head = ?, updated_at = ? WHERE number = ?"
 _SET_ENGINE: Final = (
     "UPDATE runs SET engine_provider = ?, engine_workflow = ?, engine_run = ? WHERE number = ?"
 )
-_SET_WAKE_UP: Final = (
-    "INSERT INTO wake_ups (run, key, due) VALUES (?, ?, ?) "
-    "ON CONFLICT (run, key) DO UPDATE SET due = excluded.due"
-)
-_DROP_WAKE_UP: Final = "DELETE FROM wake_ups WHERE run = ? AND key = ?"
-
 _ALL: Final = -1
-# Calling the enum is ten times slower, and every append needs one.
-_STATUS: Final = {status.value: status for status in RunStatus}
 
 
 # --- changes --------------------------------------------------------------------------------------
@@ -126,58 +101,10 @@ def create_run(db: apsw.Connection, at: Moment, new: NewRun, writes: Sequence[Ev
     )
     stored = rules.records_of(run, fresh, 0, now)
     number = db.last_insert_rowid()
-    _insert_events(db, number, stored)
+    db.executemany(INSERT_EVENT, [event_row(number, record) for record in stored])
     if _has_buses(db):
         outbox.enqueue(db, number, [record.run_seq for record in stored])
     return CreatedRun(after, rules.outcome(writes, {}, stored), duplicate=False)
-
-
-def append(
-    db: apsw.Connection,
-    at: Moment,
-    run_id: str,
-    writes: Sequence[EventWrite],
-    fence: Fence | None,
-    after: int | None,
-    set_wake_ups: Sequence[WakeUp],
-    drop_wake_ups: Sequence[str],
-) -> tuple[AppendedEvent, ...]:
-    # With many callers, half of the time beside SQLite's is spent here: another call in it shows in the benchmark.
-    first_key = bytes.fromhex(writes[0].idempotency_key) if writes else None
-    found = _one(db, _RUN_TO_APPEND_TO, (fence.attempt if fence is not None else None, first_key, run_id))
-    if found is None:
-        raise RunNotFound(run_id)
-    number, status_text, head, has_buses, held, is_first_known, *identity = found
-    run = identity_of(identity)
-    known: dict[str, EventRecord] = {}
-    if is_first_known or len(writes) > 1:
-        known = _known(db, number, run, writes if is_first_known else writes[1:])
-    fresh = rules.new_writes(writes, known)
-    if not fresh:
-        return rules.outcome(writes, known, ())
-    rules.check_fence(run_id, fresh, fence, held)
-    if after is not None and after != head:
-        raise LogMoved(run_id, _events(db, number, run, after=after, limit=_ALL))
-    now = at.text
-    stored = rules.records_of(run, fresh, head, now)
-    _insert_events(db, number, stored)
-    if has_buses:
-        outbox.enqueue(db, number, [record.run_seq for record in stored])
-    before = _STATUS[status_text]
-    status = rules.status_after(before, fresh)
-    if status is before:
-        db.execute(_MOVE_HEAD, (head + len(stored), now, number))
-    else:
-        db.execute(_UPDATE_RUN, (status.value, head + len(stored), now, number))
-    if status in TERMINAL:
-        db.execute("DELETE FROM wake_ups WHERE run = ?", (number,))
-        ownership.give_up_all(db, number)
-    else:
-        for wake_up in set_wake_ups:
-            db.execute(_SET_WAKE_UP, (number, wake_up.key, wake_up.due))
-    for key in drop_wake_ups:
-        db.execute(_DROP_WAKE_UP, (number, key))
-    return rules.outcome(writes, known, stored)
 
 
 def set_engine(db: apsw.Connection, run_id: str, engine: EngineRunRef, fence: Fence) -> None:
@@ -196,39 +123,8 @@ def _check_unused(db: apsw.Connection, run_id: str, request: tuple[str, ...]) ->
         raise RunRequestConflict(f"run {run_id!r} exists or existed; use another run id")
 
 
-def _insert_events(db: apsw.Connection, number: int, stored: Sequence[EventRecord]) -> None:
-    for record in stored:
-        db.execute(
-            _INSERT_EVENT,
-            (
-                number,
-                record.run_seq,
-                bytes.fromhex(record.idempotency_key),
-                record.event_id,
-                record.event_type,
-                record.step_id,
-                record.logical_attempt_id,
-                record.engine_attempt_id,
-                record.emitted_at,
-                record.persisted_at,
-                record.payload,
-            ),
-        )
-
-
 def _has_buses(db: apsw.Connection) -> bool:
     return bool(db.execute("SELECT EXISTS (SELECT 1 FROM buses)").get)
-
-
-def _known(
-    db: apsw.Connection, number: int, run: RunIdentity, writes: Sequence[EventWrite]
-) -> dict[str, EventRecord]:
-    known = {}
-    for write in writes:
-        row = db.execute(_EVENT_BY_KEY, (number, bytes.fromhex(write.idempotency_key))).fetchone()
-        if row is not None:
-            known[write.idempotency_key] = record_of(run, row)
-    return known
 
 
 # --- reads ----------------------------------------------------------------------------------------
@@ -265,7 +161,7 @@ def run_by_number(db: apsw.Connection, number: int) -> Run:
 
 def read(db: apsw.Connection, run_id: str, after: int, limit: int) -> list[EventRecord]:
     number, run = number_and_identity(db, run_id)
-    return _events(db, number, run, after=after, limit=limit)
+    return events_after(db, number, run, after=after, limit=limit)
 
 
 def _one(db: apsw.Connection, sql: str, values: tuple[str | bytes | None, ...]) -> Any | None:
@@ -275,7 +171,7 @@ def _one(db: apsw.Connection, sql: str, values: tuple[str | bytes | None, ...]) 
         return None
 
 
-def _events(
-    db: apsw.Connection, number: int, run: RunIdentity, *, after: int, limit: int
+def events_after(
+    db: apsw.Connection, number: int, run: RunIdentity, *, after: int, limit: int = _ALL
 ) -> list[EventRecord]:
     return records_of(run, db.execute(_EVENTS_AFTER, (number, after, limit)))

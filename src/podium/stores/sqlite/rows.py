@@ -1,4 +1,4 @@
-"""Rows as values: which columns make a run or an event, and how."""
+"""Rows as values, and values as rows: which columns make a run or an event, and how."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -17,6 +17,10 @@ RUN_COLUMNS: Final = (
 EVENT_COLUMNS: Final = (
     "e.run_seq, e.event_id, e.event_type, e.step_id, e.logical_attempt, e.engine_attempt, e.key, e.emitted_at, "
     "e.persisted_at, e.payload"
+)
+INSERT_EVENT: Final = (
+    "INSERT INTO events (run, run_seq, key, event_id, event_type, step_id, logical_attempt, engine_attempt, "
+    "emitted_at, persisted_at, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -60,6 +64,23 @@ def record_of(run: RunIdentity, row: Sequence[Any]) -> EventRecord:
     seq, event_id, event_type, step_id, logical, engine, key, emitted_at, persisted_at, payload = row
     return EventRecord(
         run, seq, event_id, event_type, step_id, logical, engine, key.hex(), emitted_at, persisted_at, payload
+    )
+
+
+def event_row(number: int, record: EventRecord) -> tuple[Any, ...]:
+    """What `INSERT_EVENT` takes."""
+    return (
+        number,
+        record.run_seq,
+        bytes.fromhex(record.idempotency_key),
+        record.event_id,
+        record.event_type,
+        record.step_id,
+        record.logical_attempt_id,
+        record.engine_attempt_id,
+        record.emitted_at,
+        record.persisted_at,
+        record.payload,
     )
 
 

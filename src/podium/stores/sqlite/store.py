@@ -1,8 +1,8 @@
 """The store in one SQLite file.
 
 Everything that changes does so in a write transaction of `writer.py`; reads go through a connection of their own and
-never wait for writers. What the statements say is in `log.py`, `ownership.py`, `outbox.py`, `snapshots.py`,
-`tenants.py` and `maintenance.py`; the tables are explained in `migrations/`.
+never wait for writers. What the statements say is in `appending.py`, `log.py`, `ownership.py`, `outbox.py`,
+`snapshots.py`, `tenants.py` and `maintenance.py`; the tables are explained in `migrations/`.
 
 A store belongs to the event loop it was opened on. Several stores, in one process or in many, may share a file.
 """
@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -30,6 +29,7 @@ from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
 from podium.stores import rules, texts
 from podium.stores.sqlite import log, maintenance, migrations, outbox, ownership, snapshots, tenants
+from podium.stores.sqlite.appending import Append
 from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.filesystem import make_folder, refuse_network
@@ -154,25 +154,12 @@ class SqliteStore:
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
         rules.check_writes(writes)
-        texts.check_wake_ups(set_wake_ups)
-        # No lambda: with many callers, its cells were a good part of what the garbage collector looked at.
+        if set_wake_ups:
+            texts.check_wake_ups(set_wake_ups)
         if drop_wake_ups:
             drop_wake_ups = [key for key in drop_wake_ups if texts.could_be_kept(key)]
-        change = partial(self._append, run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
-        return await self._writer.write(change, touches=run_id)
-
-    def _append(
-        self,
-        run_id: RunId,
-        writes: Sequence[EventWrite],
-        fence: Fence | None,
-        after: int | None,
-        set_wake_ups: Sequence[WakeUp],
-        drop_wake_ups: Sequence[str],
-        db: apsw.Connection,
-    ) -> tuple[AppendedEvent, ...]:
-        at = self._writer.moment
-        return log.append(db, at, run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
+        append = Append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
+        return await self._writer.append(append)
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
         records = self._read(lambda db: log.read(db, run_id, after, min(limit, _MOST_AT_ONCE)))

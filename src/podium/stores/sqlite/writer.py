@@ -7,7 +7,8 @@ finds a single caller again, that one is alone again.
 
 A *change* is a function of the connection. It refuses (raises a `PodiumError`) before it writes anything, so that one
 refusal costs its neighbours nothing. If it fails in any other way the transaction is rolled back and the others are
-tried again one by one.
+tried again one by one. Appends, which there are most of, are told apart from other changes: those to different runs
+are made together, with few statements for all of them.
 
 A caller that is cancelled, or that waited longer than the store's patience, may find its change stored all the same
 if the transaction had begun. It has to ask again: keys make that harmless.
@@ -19,13 +20,15 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import apsw
 import msgspec
 
 from podium.errors import PodiumError, StoreUnavailable
+from podium.ports.store import AppendedEvent
+from podium.stores.sqlite.appending import Append, append_all
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.lock import FileLock
 from podium.stores.sqlite.migrations import check_still
@@ -50,7 +53,7 @@ class _Request(msgspec.Struct, eq=False):
     what the other said then, so that at least one of them notices. Nothing is stored after a caller was told so.
     """
 
-    change: Change[Any]
+    change: Change[Any] | Append
     touches: str | None
     # Outside of any transaction, with nobody else writing.
     alone: bool = False
@@ -112,15 +115,12 @@ class Writer:
         self._closed = False
 
     def write(self, change: Change[_T], *, touches: str | None = None) -> Awaitable[_T]:
-        """Commit a change, and return what it returned; `touches` is the run whose watchers it concerns.
+        """Commit a change, and return what it returned; `touches` is the run whose watchers it concerns."""
+        return self._commit_soon(_Request(change, touches))
 
-        Among many callers the answer itself is returned: a coroutine around it would be felt.
-        """
-        self._check_open()
-        request = _Request(change, touches)
-        if self._crowded or self._slow:
-            return self._hand_in(request)
-        return self._write_here(request)
+    def append(self, append: Append) -> Awaitable[tuple[AppendedEvent, ...]]:
+        """Commit an append, and return its answer."""
+        return self._commit_soon(_Request(append, append.run_id))
 
     def alone(self, change: Change[_T]) -> Awaitable[_T]:
         """Let something happen outside of a transaction, between those of all processes."""
@@ -141,6 +141,13 @@ class Writer:
             self._db = None
 
     # --- on the event loop ------------------------------------------------------------------------
+
+    def _commit_soon(self, request: _Request) -> Awaitable[Any]:
+        """Among many callers the answer itself is returned: a coroutine around it would be felt."""
+        self._check_open()
+        if self._crowded or self._slow:
+            return self._hand_in(request)
+        return self._write_here(request)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -336,17 +343,8 @@ class Writer:
     def _fill(self, db: apsw.Connection, batch: Sequence[_Request]) -> None:
         """Make the changes of a batch and commit them. Refusals are answers; anything else undoes all of it."""
         began = time.monotonic()
-        changes = db.total_changes()
         try:
-            for request in batch:
-                try:
-                    request.result = request.change(db)
-                except PodiumError as refusal:
-                    if db.total_changes() != changes:
-                        raise AssertionError("a change has to be refused before it writes") from refusal
-                    request.error = refusal
-                else:
-                    changes = db.total_changes()
+            self._make(db, batch)
             db.execute("COMMIT")
         except BaseException:
             self._give_up_connection()
@@ -358,6 +356,35 @@ class Writer:
         elif self._slow:
             self._slow -= 1
 
+    def _make(self, db: apsw.Connection, batch: Sequence[_Request]) -> None:
+        """In order, but for appends to different runs: those that follow one another are made together."""
+        together: dict[str, _Request] = {}
+        appends: list[Append] = []
+        for request in batch:
+            change = request.change
+            if not isinstance(change, Append):
+                self._append(db, appends, together)
+                together, appends = {}, []
+                _make_one(db, request, change)
+                continue
+            if change.run_id in together:
+                self._append(db, appends, together)
+                together, appends = {}, []
+            together[change.run_id] = request
+            appends.append(change)
+        self._append(db, appends, together)
+
+    def _append(
+        self, db: apsw.Connection, appends: Sequence[Append], requests: Mapping[str, _Request]
+    ) -> None:
+        if not appends:
+            return
+        for request, answer in zip(requests.values(), append_all(db, self.moment, appends), strict=True):
+            if isinstance(answer, PodiumError):
+                request.error = answer
+            else:
+                request.result = answer
+
     def _one_by_one(self, batch: Sequence[_Request]) -> None:
         for request in batch:
             request.error = None
@@ -368,6 +395,7 @@ class Writer:
             self._db = self._database.connect(busy_timeout_ms=0)
         self._db.set_busy_timeout(int(self._patience * 1000))
         try:
+            assert not isinstance(request.change, Append)
             request.result = request.change(self._db)
         finally:
             self._db.set_busy_timeout(0)
@@ -399,6 +427,16 @@ def _batch(backlog: deque[_Request]) -> list[_Request]:
             if request.alone:
                 break
     return batch
+
+
+def _make_one(db: apsw.Connection, request: _Request, change: Change[Any]) -> None:
+    changes = db.total_changes()
+    try:
+        request.result = change(db)
+    except PodiumError as refusal:
+        if db.total_changes() != changes:
+            raise AssertionError("a change has to be refused before it writes") from refusal
+        request.error = refusal
 
 
 def _fail(batch: Sequence[_Request], error: BaseException) -> None:
