@@ -35,10 +35,10 @@ def check_writes(writes: Sequence[EventWrite]) -> None:
         check_write(write)
 
 
-def new_writes(writes: Sequence[EventWrite], known: Mapping[str, EventRecord]) -> list[EventWrite]:
+def new_writes(writes: Sequence[EventWrite], known: Mapping[str, EventRecord]) -> Sequence[EventWrite]:
     """The writes whose keys are not in the log yet, each key once."""
     if not known and len(writes) == 1:
-        return list(writes)
+        return writes
     fresh: dict[str, EventWrite] = {}
     for write in writes:
         if write.idempotency_key not in known:

@@ -48,7 +48,7 @@ def _numbers_from_before_the_lock(patch: Patch) -> None:
     sound = appending.append_all
     heads: dict[tuple[int, str], int] = {}
 
-    def append_all(db: Any, at: Moment, appends: Sequence[Append]) -> Any:
+    def append_all(db: Any, at: Moment, appends: Sequence[Append], known_runs: Any) -> Any:
         # What this connection saw last, as if it had been read before waiting for the lock.
         for append in appends:
             place = (id(db), append.run_id)
@@ -57,7 +57,7 @@ def _numbers_from_before_the_lock(patch: Patch) -> None:
             )
             db.execute("UPDATE runs SET head = ? WHERE run_id = ?", (head, append.run_id))
             heads[place] = head + 1
-        return sound(db, at, appends)
+        return sound(db, at, appends, known_runs)
 
     patch.setattr(writer, "append_all", append_all)
 

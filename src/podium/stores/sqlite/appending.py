@@ -12,20 +12,17 @@ import apsw
 import msgspec
 
 from podium.errors import LogMoved, PodiumError, RunNotFound
-from podium.model.events import EventRecord, EventWrite
+from podium.model.events import EventRecord, EventWrite, RunIdentity
 from podium.model.leases import Fence, WakeUp
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.store import AppendedEvent
 from podium.stores import rules
 from podium.stores.sqlite import log, outbox, ownership
 from podium.stores.sqlite.moments import Moment
-from podium.stores.sqlite.rows import EVENT_COLUMNS, IDENTITY, INSERT_EVENT, event_row, identity_of, record_of
-
-# What is asked of one write: its key, the attempt of the fence, the run. And a row that answers it.
-_Asked = tuple[bytes | None, str | None, str]
-_Found = tuple[Any, ...]
+from podium.stores.sqlite.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, record_of
 
 Answer = tuple[AppendedEvent, ...] | PodiumError
+_Found = tuple[Any, ...]
 
 
 class Append(msgspec.Struct, frozen=True, gc=False):
@@ -39,28 +36,32 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     drop_wake_ups: Sequence[str]
 
 
-# Of one write: its run, whether its key is known, who holds the lease. `(SELECT ?)` hides the parameter from the
-# planner, which would otherwise compare it with the condition of a partial index and plan anew for every value.
+# Numbers and identities of runs, by run id. They never change, and are read once. That a number still stands for that
+# run is asked again every time: what was read in a transaction that was undone goes to another run.
+KnownRuns = dict[str, tuple[int, RunIdentity]]
+_MOST_KNOWN_RUNS: Final = 10_000
+
+# Of one write: whether its key is known, how its run stands, who holds the lease. `(SELECT ?)` hides the parameter from
+# the planner, which would otherwise compare it with the condition of a partial index and plan anew for every value.
 _LOOK_UP_ONE: Final = (
-    "SELECT 0, EXISTS (SELECT 1 FROM events WHERE run = number AND key = ?), number, status, head, "
+    "SELECT 0, EXISTS (SELECT 1 FROM events WHERE run = number AND key = ?), status, head, "
     "(SELECT generation FROM leases WHERE run = number AND attempt = (SELECT ?) AND owner <> ''), "
-    f"EXISTS (SELECT 1 FROM buses), {IDENTITY} FROM runs WHERE run_id = ?"
+    "EXISTS (SELECT 1 FROM buses) FROM runs WHERE number = ? AND run_id = ?"
 )
 
 
 def _look_up_many(asked: int) -> str:
     """The same of several writes; each row begins with the place of its write, and no row means no such run."""
-    places = ", ".join(f"({place}, ?, ?, ?)" for place in range(asked))
-    identity = ", ".join(f"r.{column}" for column in IDENTITY.split(", "))
+    places = ", ".join(f"({place}, ?, ?, ?, ?)" for place in range(asked))
     return (
-        f"WITH asked (place, key, attempt, run_id) AS (VALUES {places}) "
-        "SELECT place, EXISTS (SELECT 1 FROM events e WHERE e.run = number AND e.key = asked.key), "
-        "number, status, head, "
+        f"WITH asked (place, key, attempt, run, run_id) AS (VALUES {places}) "
+        "SELECT place, EXISTS (SELECT 1 FROM events e WHERE e.run = number AND e.key = asked.key), status, head, "
         "(SELECT generation FROM leases l WHERE l.run = number AND l.attempt = asked.attempt AND owner <> ''), "
-        f"EXISTS (SELECT 1 FROM buses), {identity} FROM asked CROSS JOIN runs r ON r.run_id = asked.run_id"
+        "EXISTS (SELECT 1 FROM buses) FROM asked CROSS JOIN runs r ON r.number = asked.run AND r.run_id = asked.run_id"
     )
 
 
+_VALUES_OF_ONE: Final = 4
 # Few sizes, so that SQLite keeps the statements; larger ones are not faster.
 _LOOK_UP: Final = {asked: _look_up_many(asked) for asked in (16, 8, 4, 2)} | {1: _LOOK_UP_ONE}
 _EVENT_BY_KEY: Final = f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.run = ? AND e.key = ?"
@@ -77,46 +78,65 @@ _DROP_WAKE_UP: Final = "DELETE FROM wake_ups WHERE run = ? AND key = ?"
 _STATUS: Final = {status.value: status for status in RunStatus}
 
 
-def append_all(db: apsw.Connection, at: Moment, appends: Sequence[Append]) -> list[Answer]:
+def append_all(
+    db: apsw.Connection, at: Moment, appends: Sequence[Append], known_runs: KnownRuns
+) -> list[Answer]:
     """Append to runs, of which each is named once. An answer for each append, or why it is refused."""
     try:
-        found = _look_up(db, [asked for append in appends for asked in _asked(append)])
-    except UnicodeEncodeError:  # half a character: no id, and no run has it
+        found = _look_up(db, appends, known_runs)
+        if None in found:
+            known_runs.clear()
+            found = _look_up(db, appends, known_runs)
+    except UnicodeEncodeError:  # half a character: no id, and nobody holds such a lease
         if len(appends) == 1:
             return [RunNotFound(appends[0].run_id)]
-        return [answer for append in appends for answer in append_all(db, at, (append,))]
+        return [answer for append in appends for answer in append_all(db, at, (append,), known_runs)]
     events: list[tuple[Any, ...]] = []
     heads: list[tuple[Any, ...]] = []
     answers: list[Answer] = []
     place = 0
     for append in appends:
-        of_append = found[place : place + (len(append.writes) or 1)]
-        place += len(of_append)
         try:
-            answers.append(_append(db, at, append, of_append, events, heads))
+            answers.append(_append(db, at, append, known_runs, found, place, events, heads))
         except PodiumError as refusal:
             answers.append(refusal)
+        place += len(append.writes) or 1
     db.executemany(INSERT_EVENT, events)
     db.executemany(_MOVE_HEAD, heads)
     return answers
 
 
-def _asked(append: Append) -> list[_Asked]:
-    attempt = append.fence.attempt if append.fence is not None else None
-    if not append.writes:
-        return [(None, attempt, append.run_id)]
-    return [(bytes.fromhex(write.idempotency_key), attempt, append.run_id) for write in append.writes]
-
-
-def _look_up(db: apsw.Connection, asked: Sequence[_Asked]) -> list[_Found | None]:
-    found: list[_Found | None] = [None] * len(asked)
+def _look_up(db: apsw.Connection, appends: Sequence[Append], known_runs: KnownRuns) -> list[_Found | None]:
+    """A row for every write, and one for an append without any."""
+    asked: list[str | bytes | int | None] = []
+    for append in appends:
+        number, _ = known_runs.get(append.run_id) or _find_run(db, append.run_id, known_runs)
+        attempt = append.fence.attempt if append.fence is not None else None
+        for write in append.writes:
+            asked += (bytes.fromhex(write.idempotency_key), attempt, number, append.run_id)
+        if not append.writes:
+            asked += (None, attempt, number, append.run_id)
+    found: list[_Found | None] = [None] * (len(asked) // _VALUES_OF_ONE)
     start = 0
     for size, sql in _LOOK_UP.items():
-        while len(asked) - start >= size:
-            values = [value for one in asked[start : start + size] for value in one]
+        while len(found) - start >= size:
+            values = asked[start * _VALUES_OF_ONE : (start + size) * _VALUES_OF_ONE]
             for row in db.execute(sql, values):
                 found[start + row[0]] = row
             start += size
+    return found
+
+
+def _find_run(
+    db: apsw.Connection, run_id: str, known_runs: KnownRuns
+) -> tuple[int, RunIdentity] | tuple[None, None]:
+    try:
+        found = log.number_and_identity(db, run_id)
+    except RunNotFound:
+        return None, None
+    if len(known_runs) >= _MOST_KNOWN_RUNS:
+        known_runs.clear()
+    known_runs[run_id] = found
     return found
 
 
@@ -124,22 +144,23 @@ def _append(
     db: apsw.Connection,
     at: Moment,
     append: Append,
+    known_runs: KnownRuns,
     found: Sequence[_Found | None],
+    place: int,
     events: list[tuple[Any, ...]],
     heads: list[tuple[Any, ...]],
 ) -> tuple[AppendedEvent, ...]:
     """Decide one append. Its events, and the head of its run unless more changes there, are written with the others."""
     # With many callers, a good part of the time beside SQLite's is spent here: another call shows in the benchmark.
-    if found[0] is None:
+    first = found[place]
+    if first is None:
         raise RunNotFound(append.run_id)
-    _, _, number, status_text, head, held, has_buses, *identity = found[0]
-    run = identity_of(identity)
+    _, is_first_known, status_text, head, held, has_buses = first
+    number, run = known_runs[append.run_id]
     writes = append.writes
     known: dict[str, EventRecord] = {}
-    for write, row in zip(writes, found, strict=False):
-        if row is not None and row[1]:
-            earlier = db.execute(_EVENT_BY_KEY, (number, bytes.fromhex(write.idempotency_key))).get
-            known[write.idempotency_key] = record_of(run, earlier)
+    if is_first_known or len(writes) > 1:
+        known = _known(db, number, run, writes, found[place : place + len(writes)])
     fresh = rules.new_writes(writes, known)
     if not fresh:
         return rules.outcome(writes, known, ())
@@ -166,3 +187,18 @@ def _append(
     for key in append.drop_wake_ups:
         db.execute(_DROP_WAKE_UP, (number, key))
     return rules.outcome(writes, known, stored)
+
+
+def _known(
+    db: apsw.Connection,
+    number: int,
+    run: RunIdentity,
+    writes: Sequence[EventWrite],
+    found: Sequence[_Found | None],
+) -> dict[str, EventRecord]:
+    known = {}
+    for write, row in zip(writes, found, strict=True):
+        if row is not None and row[1]:
+            key = bytes.fromhex(write.idempotency_key)
+            known[write.idempotency_key] = record_of(run, db.execute(_EVENT_BY_KEY, (number, key)).get)
+    return known

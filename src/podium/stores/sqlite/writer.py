@@ -28,7 +28,7 @@ import msgspec
 
 from podium.errors import PodiumError, StoreUnavailable
 from podium.ports.store import AppendedEvent
-from podium.stores.sqlite.appending import Append, append_all
+from podium.stores.sqlite.appending import Append, KnownRuns, append_all
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.lock import FileLock
 from podium.stores.sqlite.migrations import check_still
@@ -101,6 +101,7 @@ class Writer:
         self._patience = patience
         self._on_commit = on_commit
         self._db: apsw.Connection | None = None
+        self._known_runs: KnownRuns = {}
         # Held by whoever uses the connection: a caller alone, or the thread.
         self._turn = threading.Lock()
         self._arriving: list[_Request] = []
@@ -379,7 +380,9 @@ class Writer:
     ) -> None:
         if not appends:
             return
-        for request, answer in zip(requests.values(), append_all(db, self.moment, appends), strict=True):
+        for request, answer in zip(
+            requests.values(), append_all(db, self.moment, appends, self._known_runs), strict=True
+        ):
             if isinstance(answer, PodiumError):
                 request.error = answer
             else:
