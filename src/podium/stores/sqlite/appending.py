@@ -5,6 +5,7 @@ each statement costs as much as its work, so the appends of a batch are looked u
 other, and their events written together. An append is refused before it writes anything (see `writer.py`).
 """
 
+from binascii import unhexlify
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -113,7 +114,7 @@ def _look_up(db: apsw.Connection, appends: Sequence[Append], known_runs: KnownRu
         number, _ = known_runs.get(append.run_id) or _find_run(db, append.run_id, known_runs)
         attempt = append.fence.attempt if append.fence is not None else None
         for write in append.writes:
-            asked += (bytes.fromhex(write.idempotency_key), attempt, number, append.run_id)
+            asked += (unhexlify(write.idempotency_key), attempt, number, append.run_id)
         if not append.writes:
             asked += (None, attempt, number, append.run_id)
     found: list[_Found | None] = [None] * (len(asked) // _VALUES_OF_ONE)
@@ -199,6 +200,6 @@ def _known(
     known = {}
     for write, row in zip(writes, found, strict=True):
         if row is not None and row[1]:
-            key = bytes.fromhex(write.idempotency_key)
+            key = unhexlify(write.idempotency_key)
             known[write.idempotency_key] = record_of(run, db.execute(_EVENT_BY_KEY, (number, key)).get)
     return known

@@ -1,5 +1,6 @@
 """Rows as values, and values as rows: which columns make a run or an event, and how."""
 
+from binascii import unhexlify
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -72,7 +73,7 @@ def event_row(number: int, record: EventRecord) -> tuple[Any, ...]:
     return (
         number,
         record.run_seq,
-        bytes.fromhex(record.idempotency_key),
+        unhexlify(record.idempotency_key),
         record.event_id,
         record.event_type,
         record.step_id,

@@ -44,6 +44,8 @@ _QUICK_AGAIN: Final = 3
 _ALONE_SECONDS: Final = 0.001
 # So that the first of a batch does not wait for hundreds behind it, and other processes get their turn.
 _MOST_IN_A_BATCH: Final = 500
+# Appends looked up, then written, in one go: with more, the pages of the first are no longer in the processor's cache.
+_MOST_TOGETHER: Final = 16
 
 
 class _Request(msgspec.Struct, eq=False):
@@ -368,7 +370,7 @@ class Writer:
                 together, appends = {}, []
                 _make_one(db, request, change)
                 continue
-            if change.run_id in together:
+            if change.run_id in together or len(appends) == _MOST_TOGETHER:
                 self._append(db, appends, together)
                 together, appends = {}, []
             together[change.run_id] = request
