@@ -93,7 +93,7 @@ def _one_caller(report: Report, source: Path, folder: Path, what: str) -> None:
     contestants: dict[str, Callable[[int], None]] = {
         "bare: one JSON event, one commit": bare.append,
         "by hand, only the writes": only_writes.append,
-        "by hand, the same SQL": ours.append,
+        "by hand, reads and writes": ours.append,
         "SqliteStore.append": store.append,
         "by hand, two events a call": two_by_hand.append,
         "SqliteStore.append, two events a call": two.append,
@@ -103,7 +103,9 @@ def _one_caller(report: Report, source: Path, folder: Path, what: str) -> None:
         report.figure(name, microseconds(statistics.median(times[name])))
     slow = sorted(times["SqliteStore.append"])
     report.figure("SqliteStore.append, slowest round", microseconds(slow[-1]))
-    report.goal("store / by hand", _ratio(times, "SqliteStore.append", "by hand, the same SQL"), at_most=1.4)
+    report.goal(
+        "store / by hand", _ratio(times, "SqliteStore.append", "by hand, reads and writes"), at_most=1.4
+    )
     report.goal(
         "store / bare", _ratio(times, "SqliteStore.append", "bare: one JSON event, one commit"), at_most=2
     )
@@ -161,7 +163,7 @@ class _BareTable:
 
 
 class _ByHand:
-    """The statements of an append on our tables, in a plain loop, without checks; or only the two that write.
+    """An append on our tables in a plain loop, each event read for and written; or only the two writes.
 
     Somebody who knows that nobody else writes, and that nothing is ever repeated or taken over, needs only those two.
     """
@@ -229,7 +231,7 @@ def _many_callers(report: Report, source: Path, folder: Path) -> None:
         "group commit by hand, only the writes": _GroupByHand(
             _copied(source, folder / "group-only-writes"), only_writes=True
         ),
-        "group commit by hand, the same SQL": _GroupByHand(_copied(source, folder / "group-by-hand")),
+        "group commit by hand, reads and writes": _GroupByHand(_copied(source, folder / "group-by-hand")),
         "SqliteStore.append": _GroupStore(_copied(source, folder / "group-store")),
         "SqliteStore.append, two events a call": _GroupStore(_copied(source, folder / "group-two"), events=2),
     }
@@ -243,14 +245,18 @@ def _many_callers(report: Report, source: Path, folder: Path) -> None:
         contestant.close()
         speed = _CALLERS * _APPENDS_PER_CALLER * contestant.events / statistics.median(times[name])
         report.figure(name, f"{speed:,.0f}/s")
-    same_sql = 100 / _ratio(times, "SqliteStore.append", "group commit by hand, the same SQL")
-    report.goal("store, of the speed of the same SQL", same_sql, at_least=70, unit="%")
+    by_hand = 100 / _ratio(times, "SqliteStore.append", "group commit by hand, reads and writes")
+    report.goal("store, of the speed by hand", by_hand, at_least=70, unit="%")
     only_writes = 100 / _ratio(times, "SqliteStore.append", "group commit by hand, only the writes")
     report.figure("store, of the speed of only the writes", f"{only_writes:.0f} %")
 
 
 class _GroupByHand:
-    """What one writes oneself: a queue, a thread, a transaction for whatever waits, an answer after the COMMIT."""
+    """What one writes oneself: a queue, a thread, a transaction for whatever waits, an answer after the COMMIT.
+
+    It reads and writes the rows that the store does. It looks at nothing that it is given or reads, returns no records,
+    takes no turns with other processes, and knows no refusals, watchers or callers that were cancelled.
+    """
 
     def __init__(self, folder: Path, *, only_writes: bool = False) -> None:
         self.events = 1

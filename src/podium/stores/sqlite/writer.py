@@ -365,16 +365,14 @@ class Writer:
         appends: list[Append] = []
         for request in batch:
             change = request.change
-            if not isinstance(change, Append):
+            if not isinstance(change, Append) or change.run_id in together or len(appends) == _MOST_TOGETHER:
                 self._append(db, appends, together)
                 together, appends = {}, []
+            if isinstance(change, Append):
+                together[change.run_id] = request
+                appends.append(change)
+            else:
                 _make_one(db, request, change)
-                continue
-            if change.run_id in together or len(appends) == _MOST_TOGETHER:
-                self._append(db, appends, together)
-                together, appends = {}, []
-            together[change.run_id] = request
-            appends.append(change)
         self._append(db, appends, together)
 
     def _append(
