@@ -22,6 +22,7 @@ from podium.providers.openai import OpenAi
 from podium.providers.prices import prices_from
 from tests.agents.asking import VERDICT
 from tests.agents.servers import Asked, Calls, ModelServer, Refuses, Says, Sends, Turn, Waits
+from tests.unit.tasks.engine import run
 
 PRICES = prices_from({"big": {"input": 3.0, "output": 15.0, "cached": 0.3}})
 KINDS = ["messages", "responses", "chat"]
@@ -215,3 +216,22 @@ def test_the_key_is_sent_and_never_shown(client: Client) -> None:
     call = client.provider.prepare(client.request("http://127.0.0.1:9"))
     assert isinstance(call, HttpCall)
     assert "sk-" not in repr(call) + repr(client.request("http://127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(("name", "tokens"), [("anthropic", True), ("openai", False)])
+def test_an_answer_over_http_is_followed_while_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, tokens: bool
+) -> None:
+    with ModelServer([Says("hello there")]) as server:
+        for variable, value in (
+            *(("ANTHROPIC_API_KEY", "sk-scripted"), ("OPENAI_API_KEY", "sk-scripted")),
+            *(("ANTHROPIC_BASE_URL", server.url), ("OPENAI_BASE_URL", f"{server.url}/v1")),
+        ):
+            monkeypatch.setenv(variable, value)
+        ended = run(tmp_path, {"name": "A", "provider": name, "model": "m", "prompt": "hi"})
+    assert ended.step("A")["output"] == "hello there"
+    lines = ended.log("A.1.progress").decode().splitlines()
+    assert lines[0] == "turn 1: writes"
+    assert ("tokens" in lines[-1]) == tokens
+    # Only a server that keeps conversations names one to go on with.
+    assert (b"session" in ended.log("A.1.session")) == (name == "openai")

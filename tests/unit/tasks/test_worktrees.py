@@ -121,6 +121,20 @@ def test_branches_do_not_see_each_other(tmp_path: Path, repository: Path) -> Non
     nothing_is_left(ended, repository)
 
 
+def test_worktrees_of_one_repository_come_and_go_at_the_same_time(tmp_path: Path, repository: Path) -> None:
+    """Git itself fails at that now and then: nine of 240 on the machine this was written on."""
+    loop = {
+        "items": list(range(24)),
+        "parallel": True,
+        "max_workers": 8,
+        "steps": [agent("echo more >> a.txt")],
+    }
+    ended = work(tmp_path, {"name": "All", "for_each": loop})
+    assert ended.exit_code == 0
+    assert len(list((ended.directory / "artifacts/diffs").iterdir())) == 24
+    nothing_is_left(ended, repository)
+
+
 def test_what_an_agent_commits_is_in_the_diff_too(tmp_path: Path, repository: Path) -> None:
     author = " ".join(_AUTHOR)
     ended = work(tmp_path, agent(f"echo more >> a.txt; git {author} commit -qam more; echo last > c.txt"))
@@ -225,6 +239,14 @@ def test_a_repository_that_an_agent_puts_in_place_of_ours_is_not_obeyed(
     nothing_is_left(ended, repository)
 
 
+def test_what_an_agent_does_to_the_index_hides_nothing(tmp_path: Path, repository: Path) -> None:
+    lock = "touch $(git rev-parse --git-dir)/index.lock"
+    script = f"git update-index --assume-unchanged a.txt; echo more >> a.txt; {lock}"
+    ended = work(tmp_path, agent(script))
+    assert "+more" in diff(ended)
+    nothing_is_left(ended, repository)
+
+
 def test_hooks_of_the_repository_are_left_alone(tmp_path: Path, repository: Path) -> None:
     hook = repository / ".git" / "hooks" / "post-checkout"
     hook.parent.mkdir(exist_ok=True)
@@ -242,8 +264,8 @@ def test_variables_of_a_hook_do_not_lead_an_agent_elsewhere(
     git(other, "init", "--quiet")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))
-    ended = work(tmp_path, agent("git rev-parse --show-toplevel; echo more >> a.txt"))
-    assert "/worktrees/" in ended.step("A")["output"]
+    ended = work(tmp_path, agent("git rev-parse --absolute-git-dir; echo more >> a.txt"))
+    assert ended.step("A")["output"].startswith(f"{repository}/.git/worktrees/")
     assert "+more" in diff(ended)
 
 

@@ -10,9 +10,10 @@ files are and never looks for them there, and it compares by a copy of its index
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -50,6 +51,7 @@ _PATCH: Final = (
     *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short"),
 )
 _GIT_SECONDS: Final = 600.0
+_LOOK_SECONDS: Final = 0.02
 _MOST_TOLD: Final = 2000
 _CHUNK: Final = 1 << 20
 
@@ -123,7 +125,8 @@ class Worktrees:
             # Whoever adds all files of the workspace does not mean these.
             (self._folder / ".gitignore").write_text("*\n")
             words = ("worktree", "add", "--quiet", "--detach", str(path), commit)
-            await git.must(*words, cwd=workspace, stopping=stopping)
+            async with _alone(git, workspace, stopping):
+                await git.must(*words, cwd=workspace, stopping=stopping)
             git_dir = Path(await git.must("rev-parse", "--absolute-git-dir", cwd=path, stopping=stopping))
             shutil.copyfile(git_dir / "index", index)
         except OSError as error:
@@ -187,12 +190,15 @@ class Worktrees:
     async def _remove(self, git: "Git", path: Path) -> None:
         """Whatever it has become, and git's notes about it: a worktree that is not there can be removed, too."""
         words = ("worktree", "remove", "--force", "--force", str(path))
-        with contextlib.suppress(NoWorktree):
-            await git(*words, cwd=self._host.workspace)
+        workspace = self._host.workspace
+        with contextlib.suppress(NoWorktree, OSError):
+            async with _alone(git, workspace):
+                await git(*words, cwd=workspace)
         if os.path.lexists(path):
             await asyncio.to_thread(_remove_folder, path)
-            with contextlib.suppress(NoWorktree):
-                await git(*words, cwd=self._host.workspace)
+            with contextlib.suppress(NoWorktree, OSError):
+                async with _alone(git, workspace):
+                    await git(*words, cwd=workspace)
         for suffix in (".index", ".index.lock", ".diff"):
             with contextlib.suppress(OSError):
                 path.with_suffix(suffix).unlink(missing_ok=True)
@@ -225,6 +231,25 @@ async def _beginning(git: "Git", workspace: Path, stopping: Stopping) -> tuple[s
             f"the repository of {str(workspace)!a} has no commit to begin a worktree with; make a first one"
         )
     return found.text, prefix
+
+
+@contextlib.asynccontextmanager
+async def _alone(git: "Git", workspace: Path, stopping: Stopping | None = None) -> AsyncIterator[None]:
+    """Git fails now and then if worktrees of one repository come and go at once: one after the other, in all runs."""
+    folder = workspace / await git.must("rev-parse", "--git-common-dir", cwd=workspace, stopping=stopping)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if stopping is not None and stopping.is_asked:
+                    raise _Stopped from None
+                await asyncio.sleep(_LOOK_SECONDS)
+        yield
+    finally:
+        os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)
