@@ -227,3 +227,17 @@ def test_a_run_that_needs_worktrees_where_there_can_be_none_does_not_begin(place
     done = place.run("run", "w.yaml", code=78)
     assert "WORKTREE_NOT_POSSIBLE: `workspace: worktree` needs a git repository" in done.stderr
     assert "git init" in done.stderr
+
+
+def test_what_was_changed_in_a_worktree_is_recorded_and_made_again(place: Place) -> None:
+    git(place.folder, "init", "--quiet")
+    (place.folder / "a.txt").write_text("one\n")
+    git(place.folder, "add", "a.txt")
+    git(place.folder, "commit", "--quiet", "-m", "first")
+    step = "{name: A, provider: mine, workspace: worktree, prompt: 'echo more >> a.txt; echo fine'}"
+    place.write(f"providers: {{mine: {{argv: [sh]}}}}\nsteps: [{step}]")
+    for run_id, way in (("r1", "--record"), ("r2", "--replay")):
+        place.run("run", "w.yaml", "--run-id", run_id, way, "kept")
+    first, second = (place.file("artifacts/diffs/A.1.diff", run_id).read_text() for run_id in ("r1", "r2"))
+    assert "+more" in first
+    assert first == second
