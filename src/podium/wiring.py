@@ -10,12 +10,12 @@ from podium.errors import PodiumError
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
-from podium.ports.provider import Providers
 from podium.ports.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from podium.ports.provider import Providers
     from podium.providers.prices import Price
     from podium.runtime.tasks.recordings import Recordings
 
@@ -113,7 +113,7 @@ def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) ->
 
 
 @cache
-def all_providers() -> Providers:
+def all_providers() -> "Providers":
     """Who answers agent steps."""
     from podium.providers.directory import ProviderDirectory
 

@@ -154,15 +154,7 @@ def run(
     view = progress_view(plan, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
-        with _interruptible() as on_driving:
-            created = await engine.create(request)
-            _begin(view, created)
-            return await engine.drive(
-                created,
-                observers=await _observers(view, opened, created, ask=not no_wait),
-                on_driving=on_driving,
-                no_wait=no_wait,
-            )
+        return await _drive_new(engine, opened, view, request, no_wait=no_wait)
 
     return _finish(folder, store, work, view, recordings=recordings)
 
@@ -216,9 +208,6 @@ def resume(
     to another may not. With --changed a new run takes over every step that has completed and would be carried out
     with the same command, inputs and files, and says for each why, or why not.
     """
-    from podium.operations.rerunning import carry_files_over, changed_request
-    from podium.operations.structure import replace_workflow
-
     raised = _raised(budgets)
     if raised is not None and changed:
         raise click.UsageError("--budget is for a run that goes on: a new run has its workflow's own.")
@@ -241,21 +230,17 @@ def resume(
     async def work(engine: Engine, opened: Store) -> RunEnded | None:
         known = await opened.get_run(RunId(run_id))
         if changed:
+            from podium.operations.rerunning import carry_files_over, changed_request
+
             plan, source = other if other is not None else (None, None)
             request = await changed_request(
                 opened, folder, RunId(run_id), new_id, plan=plan, source=source, payloads=payload_store
             )
-            with _interruptible() as on_driving:
-                created = await engine.create(request)
-                carry_files_over(folder, RunId(run_id), created)
-                _begin(view, created)
-                return await engine.drive(
-                    created,
-                    observers=await _observers(view, opened, created, ask=not no_wait),
-                    on_driving=on_driving,
-                    no_wait=no_wait,
-                )
+            carry_over = partial(carry_files_over, folder, RunId(run_id))
+            return await _drive_new(engine, opened, view, request, carry_over, no_wait=no_wait)
         if other is not None:
+            from podium.operations.structure import replace_workflow
+
             await replace_workflow(
                 opened,
                 folder,
@@ -334,14 +319,33 @@ def rerun(
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
         request = await rerun_request(opened, folder, RunId(run_id), step, new_id, payloads=payload_store)
-        with _interruptible() as on_driving:
-            created = await engine.create(request)
-            carry_files_over(folder, RunId(run_id), created)
-            _begin(view, created)
-            observers = await _observers(view, opened, created)
-            return await engine.drive(created, observers=observers, on_driving=on_driving)
+        return await _drive_new(
+            engine, opened, view, request, partial(carry_files_over, folder, RunId(run_id))
+        )
 
     return _finish(folder, store, work, view, create=False, recordings=recordings)
+
+
+async def _drive_new(
+    engine: Engine,
+    store: Store,
+    view: ProgressView,
+    request: RunRequest,
+    carry_over: Callable[[RunId], None] = lambda _run: None,
+    *,
+    no_wait: bool = False,
+) -> RunEnded:
+    """`carry_over`: what a run begins with that another one has left."""
+    with _interruptible() as on_driving:
+        created = await engine.create(request)
+        carry_over(created)
+        _begin(view, created)
+        return await engine.drive(
+            created,
+            observers=await _observers(view, store, created, ask=not no_wait),
+            on_driving=on_driving,
+            no_wait=no_wait,
+        )
 
 
 def _finish(

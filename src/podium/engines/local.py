@@ -7,7 +7,6 @@ process that was thought dead and comes back cannot write any more.
 import asyncio
 import contextlib
 import os
-import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -41,7 +40,6 @@ from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Observer, RunEnded, RunRequest
-from podium.ports.provider import Provider, Providers
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.journal import Journal
@@ -51,7 +49,7 @@ from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_r
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import spill, whole
 from podium.runtime.state_file import StateFile
-from podium.runtime.tasks import processes, worktrees
+from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import TaskResult
@@ -59,6 +57,7 @@ from podium.runtime.tasks.performing import RunTasks
 from podium.runtime.writing import new_event
 
 if TYPE_CHECKING:
+    from podium.ports.provider import Provider, Providers
     from podium.runtime.tasks.recordings import Recordings
 
 LEASE: Final = timedelta(seconds=30)
@@ -107,7 +106,7 @@ class LocalEngine:
         lease: timedelta = LEASE,
         lock_wait: timedelta = LOCK_WAIT,
         artifacts: Callable[[Path], ArtifactStore] | None = None,
-        providers: Callable[[], Providers] | None = None,
+        providers: "Callable[[], Providers] | None" = None,
         recordings: "Recordings | None" = None,
     ) -> None:
         self._store = store
@@ -137,6 +136,8 @@ class LocalEngine:
         plan = request.plan
         self._check_providers(plan)
         if any(isinstance(s.body, Agent) and s.body.workspace == "worktree" for s in steps_of(plan.workflow)):
+            from podium.runtime.tasks import worktrees
+
             await worktrees.check(self._host(plan, directory, request.workspace), run_id)
         encoded = plan_bytes(plan)
         directory.make()
@@ -412,12 +413,12 @@ class LocalEngine:
         )
         return TaskHost.of(directory, workspace, names, values, of_providers, self._inline)
 
-    def _asked_by(self, plan: Plan) -> Providers | None:
+    def _asked_by(self, plan: Plan) -> "Providers | None":
         if self._providers is None or not any(isinstance(s.body, Agent) for s in steps_of(plan.workflow)):
             return None
         return self._providers()
 
-    def _known_providers(self, plan: Plan) -> list[Provider]:
+    def _known_providers(self, plan: Plan) -> "list[Provider]":
         """Those of the plan's agent steps that are not described in the workflow itself."""
         providers = self._asked_by(plan)
         if providers is None:
@@ -431,7 +432,7 @@ class LocalEngine:
         if self._recordings is not None and self._recordings.asks_nobody:
             return
         for provider in self._known_providers(plan):
-            if provider.program is not None and shutil.which(provider.program) is None:
+            if provider.program is not None and not _is_on_path(provider.program):
                 raise ProviderMissing(
                     f"the provider {provider.name!r} needs the program {provider.program!r}, which is not on PATH; "
                     "install it, or use the provider 'echo' to try the workflow out"
@@ -478,6 +479,14 @@ def _idle_because(owed: Sequence[Obligation]) -> str | None:
         out_of_money = any(one.kind == "hold" and one.subject == "budget" for one in owed)
         return "out of budget" if out_of_money else "paused"
     return "waiting" if kinds & _FOR_A_PERSON and kinds <= _FOR_A_PERSON | {"limit"} else None
+
+
+def _is_on_path(program: str) -> bool:
+    try:
+        processes.find_program(program, os.environ.get("PATH"), Path.cwd())
+    except OSError:
+        return False
+    return True
 
 
 async def _nobody() -> Lease | None:

@@ -5,23 +5,21 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from podium.core.plans import walk
+from podium.core.plans import steps_of, walk
 from podium.model.commands import Question, RunTask
 from podium.model.ids import RunId
 from podium.model.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Python, Workflow
-from podium.ports.provider import Providers
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
-from podium.runtime.tasks.agents import AgentTasks
 from podium.runtime.tasks.commands import CommandTasks
 from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
 from podium.runtime.tasks.python import PythonTasks
-from podium.runtime.tasks.worktrees import Worktrees
 
 if TYPE_CHECKING:
+    from podium.ports.provider import Providers
     from podium.runtime.tasks.recordings import Recordings
 
 
@@ -45,7 +43,7 @@ class RunTasks:
         host: TaskHost,
         run: dict[str, Any],
         reuse: Reuse | None = None,
-        providers: Providers | None = None,
+        providers: "Providers | None" = None,
         recordings: "Recordings | None" = None,
     ) -> None:
         self._run_id = run_id
@@ -59,8 +57,9 @@ class RunTasks:
         self._performers: dict[type, Performer] = {
             Command: self._commands,
             Python: self._python,
-            Agent: AgentTasks(host, self._commands, providers, recordings),
         }
+        self._providers = providers
+        self._recordings = recordings
         self._stopping: dict[tuple[str, int], Stopping] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         # Steps inside a call belong to that workflow: its environment, its secrets.
@@ -140,12 +139,18 @@ class RunTasks:
 
     def _performer(self, body: type) -> Performer | None:
         if body is Http and Http not in self._performers:
-            # Loaded with the first request: most runs make none, and it takes a while.
+            # Loaded with the first of them: most runs have none, and it takes a while.
             from podium.runtime.tasks.http import HttpTasks
 
             http = HttpTasks(self._host)
             self._performers[Http] = http
             self._closing.append(http.close)
+        elif body is Agent and Agent not in self._performers:
+            from podium.runtime.tasks.agents import AgentTasks
+
+            self._performers[Agent] = AgentTasks(
+                self._host, self._commands, self._providers, self._recordings
+            )
         return self._performers.get(body)
 
     async def _result(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
@@ -214,7 +219,10 @@ class RunTasks:
     async def stop_orphans(self) -> None:
         directory = self._host.directory.path.absolute()
         await families.stop(lambda: families.of_run(self._run_id, directory))
-        await Worktrees(self._host).remove_leftovers(self._run_id)
+        if any(isinstance(step.body, Agent) for step in steps_of(self._plan.workflow)):
+            from podium.runtime.tasks.worktrees import Worktrees
+
+            await Worktrees(self._host).remove_leftovers(self._run_id)
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":
