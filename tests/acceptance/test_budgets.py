@@ -1,12 +1,16 @@
 """Budgets from the workflow to the exit code: what agents cost is shown, and a run stops before it costs more."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from podium.cli.live import LiveView
 from tests.acceptance.podium import Place
+from tests.unit.machine.hosting import START, record_of
 
 # Costs what its prompt says, and notes that it ran.
 AGENT = """\
@@ -205,3 +209,12 @@ def test_the_budget_of_a_run_that_has_ended_is_not_raised(place: Place) -> None:
     start(place, "steps: [{name: A, command: ['false']}]", code=1)
     refused = place.run("resume", place.run_id, "--budget", "usd=5", code=64)
     assert "--budget is for an open run" in refused.stderr
+
+
+def test_the_live_view_shows_what_the_run_has_used(tmp_path: Path) -> None:
+    view = LiveView(tmp_path, "test")
+    payload = {"stepId": "a", "costUsd": 0.5, "total": {"costUsd": 0.5, "tokens": 1234}}
+    view.observe([record_of(1, "BudgetCharged", None, 1, payload, START)])
+    shown = io.StringIO()
+    Console(file=shown).print(view._now())
+    assert "0.5000 dollars, 1,234 tokens" in shown.getvalue()
