@@ -167,6 +167,8 @@ steps:
     )
     assert "the budget of step 'Loop' does not pay for step 'Loop[2]/Ask'" in out
     assert ran(place) == ["a", "b"]
+    refused = place.run("resume", place.run_id, "--budget", "Looop.usd=2", code=64)
+    assert "nothing that is open has a budget of its own at 'Looop'" in refused.stderr
     place.run("resume", place.run_id, "--budget", "Loop.usd=2")
     assert ran(place) == ["a", "b", "c", "d"]
 

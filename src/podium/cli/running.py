@@ -23,9 +23,10 @@ from podium.language.diagnostics import visible
 from podium.model.events import EventRecord
 from podium.model.ids import RunId
 from podium.model.plan import Plan
+from podium.model.runs import Run
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.inputs import check_inputs, parse_inputs
-from podium.operations.signals import send_signal
+from podium.operations.signals import check_signal, send_signal
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import LEFT, Driving, Engine, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
@@ -251,14 +252,7 @@ def resume(
                 payloads=payload_store,
             )
         if raised is not None:
-            if known.status in TERMINAL:
-                raise click.UsageError(
-                    f"--budget is for an open run, and {run_id!r} has ended. Resume it without; should its budget be "
-                    f"used up, it stops again, and can be given more then."
-                )
-            await send_signal(
-                opened, system_clock(), known.identity.tenant_id, run_id, "UPDATE_PARAMS", raised
-            )
+            await _raise_budget(opened, folder, known, raised)
         paused = known.status is RunStatus.PAUSED
         if paused:
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
@@ -521,6 +515,19 @@ def _raised(budgets: tuple[str, ...]) -> dict[str, Any] | None:
     from podium.operations.budgets import parse_budget
 
     return {"params": parse_budget(budgets), "reason": "podium resume --budget"}
+
+
+async def _raise_budget(store: Store, folder: Path, run: Run, raised: dict[str, Any]) -> None:
+    run_id = run.identity.run_id
+    if run.status in TERMINAL:
+        raise click.UsageError(
+            f"--budget is for an open run, and {run_id!r} has ended. Resume it without; should its budget be "
+            f"used up, it stops again, and can be given more then."
+        )
+    directory = RunDirectory(folder, run_id)
+    kept = partial(payload_store, directory.payloads)
+    await check_signal(store, run, load_plan(directory, run), "UPDATE_PARAMS", raised, kept)
+    await send_signal(store, system_clock(), run.identity.tenant_id, run_id, "UPDATE_PARAMS", raised)
 
 
 def _read_inputs(path: Path | None) -> dict[str, Any]:
