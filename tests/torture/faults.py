@@ -310,7 +310,7 @@ FAULTS: Final = [
     Fault(
         "a signal finds a step by its last name",
         "machine.py",
-        "            index = scope.block.index.get(path[len(scope.prefix) :])",
+        "            index = scope.block.index.get(rest)",
         '            index = scope.block.index.get(path.split("/")[-1])',
     ),
     Fault(
