@@ -243,7 +243,10 @@ steps:
       - {name: B, provider: claude, prompt: Go., workspace: worktree, allowed_tools: [Bash]}
   - {name: Take, command: [git, apply, "${run.artifacts}/${steps.A.diff}"]}
 """
-    turns: list[Turn] = [*[Calls("Bash", {"command": "echo more >> a.txt"})] * 2, Says("done")]
+    # Each waits for the other, so that both are asked before one has answered.
+    meet = 'touch "$PODIUM_RUN_DIR/at-$$"; until [ "$(ls -d "$PODIUM_RUN_DIR"/at-* | wc -l)" = 2 ]; do sleep 0.05; done'
+    both = Calls("Bash", {"command": f"{meet}; echo more >> a.txt"})
+    turns: list[Turn] = [both, both, Says("done")]
     runs.run(workflow, turns)
     for name in ("A", "B"):
         told = (runs.folder / f"runs/r/artifacts/diffs/Both~{name}.1.diff").read_text()
