@@ -12,7 +12,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Literal, TypeAlias
@@ -23,11 +23,15 @@ Event: TypeAlias = tuple[str, Json]
 
 @dataclass(frozen=True)
 class Says:
-    """An answer in words. `cut`: the connection ends in the middle of it. `full`: the model ran out of tokens."""
+    """An answer in words. `cut`: the connection ends in the middle of it. `full`: the model ran out of tokens.
+
+    `stalls`: in the middle of it nothing more comes, until the server is closed.
+    """
 
     text: str
     cut: bool = False
     full: bool = False
+    stalls: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,14 @@ class Sends:
     kind: str = "application/json"
 
 
-Turn: TypeAlias = Says | Calls | Refuses | Waits | Sends
+@dataclass(frozen=True)
+class Decides:
+    """What it says depends on what it was asked."""
+
+    by: "Callable[[Asked], Says | Calls]"
+
+
+Turn: TypeAlias = Says | Calls | Refuses | Waits | Sends | Decides
 Dialect: TypeAlias = Literal["messages", "responses", "chat", "gemini"]
 
 
@@ -81,6 +92,8 @@ class ModelServer:
         self.asked: list[Asked] = []
         # Set as soon as anybody asks for an answer.
         self.was_asked = threading.Event()
+        # Set when an answer has come to a stop in its middle.
+        self.stalled = threading.Event()
         self._taken = 0
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -102,7 +115,10 @@ class ModelServer:
         if isinstance(turn, Waits):
             self._closing.wait(turn.seconds)
             turn = turn.turn
-        return number, turn
+        return number, turn.by(asked) if isinstance(turn, Decides) else turn
+
+    def wait_until_closing(self) -> None:
+        self._closing.wait()
 
     def __enter__(self) -> "ModelServer":
         self._thread.start()
@@ -166,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
             case Says() | Calls():
                 streams = body.get("stream") is True or "streamGenerateContent" in self.path
                 (self._stream if streams else self._whole)(dialect, number, turn, str(body.get("model", "m")))
-            case Waits():
+            case Waits() | Decides():
                 raise AssertionError("a wait inside a wait")
 
     def _refuse(self, dialect: Dialect, turn: Refuses) -> None:
@@ -194,10 +210,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
-        for name, data in _STREAMED[dialect](number, turn, model):
+        stalls = isinstance(turn, Says) and turn.stalls
+        shown = replace(turn, cut=True) if isinstance(turn, Says) and stalls else turn
+        for name, data in _STREAMED[dialect](number, shown, model):
             head = f"event: {name}\n" if name else ""
             self.wfile.write(f"{head}data: {json.dumps(data)}\n\n".encode())
             self.wfile.flush()
+        if stalls:
+            self.model.stalled.set()
+            self.model.wait_until_closing()
         if dialect == "chat" and not (isinstance(turn, Says) and turn.cut):
             self.wfile.write(b"data: [DONE]\n\n")
         self.close_connection = True

@@ -51,7 +51,8 @@ class AgentRequest:
     prompt: str
     # Where the agent works.
     workspace: Path
-    # For the files of this visit: a schema, a last message. It has to be there, and belongs to this visit alone.
+    # For the files of this visit: a schema, a last message. It belongs to this visit alone, is there when a call names
+    # files in it, and is gone afterwards.
     folder: Path
     # A fresh UUID. A provider that takes one (`sessions` is "chosen") has this session, even if it dies at once.
     session_id: str
@@ -81,6 +82,8 @@ class ProcessCall:
     files: Mapping[Path, bytes] = field(default_factory=dict)
     # Written by the program, if it gets that far; `interpret` reads them.
     outputs: tuple[Path, ...] = ()
+    # It has tools that read the files of `add_dirs`: a prompt that is too long can be given as one.
+    reads_files: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class Claude:
                 )
             argv += ["--json-schema", schema]
         words, prompt = (*argv, *settings.args), request.prompt
-        return ProcessCall(words, prompt.encode(), prompt, _environment(request), files)
+        return ProcessCall(words, prompt.encode(), prompt, _environment(request), files, reads_files=True)
 
     def observe(self, line: bytes) -> Progress | None:
         found = reading.as_object(line)
@@ -144,6 +144,9 @@ class Claude:
                 last = found
             elif found.get("type") == "assistant":
                 kind = text_at(found, "error") or kind
+        if last is None and result.exit_code == 0 and reading.breaks_off(result.stdout):
+            session = request.resume or request.session_id
+            return AgentOutcome(session_id=session, error=results.BROKEN_OFF)
         if last is None:
             return _without_result(request, result.exit_code, reading.tail_of(result.stderr))
         return _with_result(request, result.exit_code, last, kind)

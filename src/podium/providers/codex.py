@@ -89,7 +89,9 @@ class Codex:
         last = last_message(request)
         argv += ["--output-last-message", str(last), *settings.args, "-"]
         prompt = request.prompt
-        return ProcessCall(tuple(argv), prompt.encode(), prompt, files=files, outputs=(last,))
+        return ProcessCall(
+            tuple(argv), prompt.encode(), prompt, files=files, outputs=(last,), reads_files=True
+        )
 
     def observe(self, line: bytes) -> Progress | None:
         found = reading.as_object(line)

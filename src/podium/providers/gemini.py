@@ -51,6 +51,7 @@ _EXIT_CODES: Final[Mapping[int, AgentCode]] = {
 
 # Beyond the model's window it says nothing, to the model or to us, and ends well.
 _LONG_PROMPT: Final = 400_000
+_TOO_LONG: Final = failing.failure("PROMPT_TOO_LONG", "it sent nothing to the model, and the prompt is long")
 # The status of the server, as far as an exit code can hold it: 144 is 400, 173 is 429.
 _FIRST_STATUS: Final = 144
 
@@ -88,7 +89,7 @@ class Gemini:
         prompt = results.with_contract(request.prompt, request.schema)
         if settings.system_prompt is not None:
             prompt = f"{settings.system_prompt}\n\n{prompt}"
-        return ProcessCall((*argv, *settings.args), prompt.encode(), prompt)
+        return ProcessCall((*argv, *settings.args), prompt.encode(), prompt, reads_files=True)
 
     def observe(self, line: bytes) -> Progress | None:
         found = reading.as_object(line)
@@ -120,14 +121,21 @@ class Gemini:
         structured = results.json_in(text) if request.schema is not None else None
         denials = tuple(heard.denials)
         error: AgentError | None
-        if heard.result is None:
+        if heard.result is None and result.exit_code == 0 and reading.breaks_off(result.stdout):
+            # It repeats the prompt, and of a long one it loses the end, and all that would have followed.
+            is_long = len(request.prompt) > _LONG_PROMPT and not heard.has_answered
+            error = _TOO_LONG if is_long else results.BROKEN_OFF
+        elif heard.result is None:
             error = _unheard(result.exit_code, reading.tail_of(result.stderr))
         elif heard.result.get("status") != "success":
             error = _called_error(heard.result, heard.problem, result.exit_code)
         elif not text and not _usage(heard.result).input_tokens and len(request.prompt) > _LONG_PROMPT:
-            error = failing.failure("PROMPT_TOO_LONG", "it sent nothing to the model, and the prompt is long")
+            error = _TOO_LONG
         else:
             error = results.why_not(request, text, structured, denials, result.exit_code)
+            if error is not None and error.code == "AGENT_EMPTY" and heard.problem:
+                # It stops a model that repeats itself, and calls that a success.
+                error = failing.failure("AGENT_EMPTY", heard.problem)
         lost = error is not None and error.code == "SESSION_LOST"
         session = None if lost else heard.session or request.resume or request.session_id
         return AgentOutcome(text, structured, session, _usage(heard.result or {}), None, denials, error)
@@ -142,9 +150,11 @@ class _Heard:
         self.result: Object | None = None
         self.problem = ""
         self.denials: list[Denial] = []
+        self.has_answered = False
         self._used: dict[str, Denial] = {}
 
     def hear(self, found: Object) -> None:
+        self.has_answered |= found.get("role") == "assistant" or found.get("type") == "tool_use"
         match found.get("type"):
             case "init":
                 self.session = text_at(found, "session_id") or None

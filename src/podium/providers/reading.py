@@ -75,6 +75,17 @@ def tail_of(captured: Captured, most: int = MOST_TOLD) -> str:
         return ""
 
 
+def breaks_off(captured: Captured) -> bool:
+    """Whether its last line has no end."""
+    try:
+        with _opened(captured) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - 1))
+            return size > 0 and file.read(1) != b"\n"
+    except OSError:
+        return False
+
+
 def as_object(text: bytes | str) -> Object | None:
     found = as_json(text)
     return found if isinstance(found, dict) else None

@@ -14,6 +14,9 @@ from podium.providers.reading import as_json
 
 _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
 
+# A program that ends while its reader is behind loses what it has not written yet.
+BROKEN_OFF: Final = failure("AGENT_TRUNCATED", "what it wrote ends in the middle of a line")
+
 
 def schema_text(schema: Mapping[str, Any]) -> str:
     return json.dumps(schema, ensure_ascii=False, sort_keys=True)

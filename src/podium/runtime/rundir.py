@@ -15,6 +15,7 @@ Names and values in paths come from people and programs: every path has to stay 
 import contextlib
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -73,13 +74,14 @@ class RunDirectory:
 
     def remove_leftovers(self) -> None:
         """Temporary files of a process that died while it wrote, and what its steps had handed over by then."""
-        for file in (
-            *self.path.glob(f".*{_TEMPORARY}"),
-            *self.artifacts.rglob(f".*{_TEMPORARY}"),
-            *self.outputs.iterdir(),
-        ):
+        for file in (*self.path.glob(f".*{_TEMPORARY}"), *self.artifacts.rglob(f".*{_TEMPORARY}")):
             if not file.is_dir():
                 file.unlink(missing_ok=True)
+        for left in self.outputs.iterdir():
+            if left.is_dir() and not left.is_symlink():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
 
     def step_file(self, path: str, attempt: int, kind: str) -> Path:
         """Where a visit's output is kept."""

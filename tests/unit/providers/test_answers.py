@@ -100,6 +100,32 @@ MESSAGE = {"type": "item.completed", "item": {"type": "agent_message", "text": "
 TURN = {"type": "turn.completed", "usage": {"input_tokens": 5, "cached_input_tokens": 2, "output_tokens": 3}}
 
 
+@pytest.mark.parametrize("provider", [Claude(), Gemini()])
+def test_what_breaks_off_in_the_middle_of_a_line_is_no_silence(provider: Provider) -> None:
+    """Both lose the end of what they write if their reader is behind when they end."""
+    outcome = provider.interpret(request(), ProcessResult(0, b'{"type": "message", "role": "assis'))
+    assert (code_of(outcome), outcome.session_id) == ("AGENT_TRUNCATED", SESSION)
+
+
+def test_gemini_repeats_a_long_prompt_and_loses_the_rest() -> None:
+    """Nothing of the model was heard: the prompt was too long for it. Otherwise the answer was cut."""
+    asked = request(prompt="word " * 100_000)
+    outcome = Gemini().interpret(
+        asked, ProcessResult(0, b'{"type": "message", "role": "user", "content": "wo')
+    )
+    assert code_of(outcome) == "PROMPT_TOO_LONG"
+    answered = b'{"type": "message", "role": "assistant", "content": "x"}\n{"type": "messa'
+    assert code_of(Gemini().interpret(asked, ProcessResult(0, answered))) == "AGENT_TRUNCATED"
+
+
+def test_gemini_says_why_it_said_nothing() -> None:
+    lines = b'{"type": "error", "message": "Loop detected, stopping execution"}\n'
+    lines += b'{"type": "result", "status": "success"}\n'
+    error = Gemini().interpret(request(), ProcessResult(0, lines)).error
+    assert error is not None
+    assert (error.code, error.message) == ("AGENT_EMPTY", "Loop detected, stopping execution")
+
+
 def test_codex_fine_although_it_warned_and_reconnected() -> None:
     warned = {"type": "item.completed", "item": {"type": "error", "message": "unknown model"}}
     again = {"type": "error", "message": "Reconnecting... 1/2 (last status: 429 Too Many Requests)"}

@@ -1,17 +1,21 @@
 """Agent steps: somebody is asked, and what came back is believed only if it can be.
 
 A provider says how to ask and what an answer amounts to; asking, time limits, stopping, masks and records are ours. A
-result that does not fit its schema is asked for once more, in the same session where there is one.
+result that does not fit its schema is asked for once more, in the same session where there is one. The files of
+a visit are gone with it: prompts and answers stand there unmasked.
 """
 
 import asyncio
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
+
+import msgspec
 
 from podium.core.expressions import EvaluationError
 from podium.core.json_schema import schema_problem
@@ -31,8 +35,8 @@ from podium.ports.provider import (
     Usage,
 )
 from podium.runtime.rundir import inside
-from podium.runtime.tasks import placing
-from podium.runtime.tasks.capturing import check_files, lines_of, parse_json
+from podium.runtime.tasks import long_prompts, placing
+from podium.runtime.tasks.capturing import check_files, lines_of, most_shown, parse_json, text_facts
 from podium.runtime.tasks.commands import CommandTasks
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
@@ -54,6 +58,11 @@ if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings, Turn
 
 _MOST_KEPT: Final = 64 * 1024
+# What is read in a moment; a thread would take longer to begin.
+_SOON_READ: Final = 256 * 1024
+# claude and gemini do not wait for their reader: what does not fit into the pipe when they end is lost. A megabyte is
+# more than any model says at once, and the most that everybody may have.
+_ROOM: Final = 1 << 20
 
 
 class AgentTasks:
@@ -85,17 +94,23 @@ class AgentTasks:
     async def _perform(
         self, order: TaskOrder, body: Agent, stopping: Stopping, workspace: Path
     ) -> TaskResult:
+        # Absolute: it is named to programs that run elsewhere.
+        folder = (self._host.directory.outputs / uuid4().hex).absolute()
         try:
             provider = self._provider(order, body)
-            request = self._request(order, body, provider, workspace)
+            request = self._request(order, body, provider, workspace, folder)
             warnings = list(provider.unsupported(request.settings))
             if warnings and body.strict_provider:
                 return failed(FAILED_BEFORE_START, "PROVIDER_MISCONFIGURED", warnings[0], retryable=False)
+            self._host.directory.fresh_step_file(order.path, order.attempt, "prompt")
             return await self._ask(order, body, provider, request, warnings, stopping)
         except (EvaluationError, PodiumError) as error:
             return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
         except OSError as error:
             return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", str(error), retryable=False)
+        finally:
+            if folder.exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
     # --- asking -----------------------------------------------------------------------------------
 
@@ -110,10 +125,10 @@ class AgentTasks:
         env = {name: render(text, lookup) for name, text in template.env.items()}
         return self._providers.of_template(body.provider, template, argv, env)
 
-    def _request(self, order: TaskOrder, body: Agent, provider: Provider, workspace: Path) -> AgentRequest:
+    def _request(
+        self, order: TaskOrder, body: Agent, provider: Provider, workspace: Path, folder: Path
+    ) -> AgentRequest:
         lookup = order.lookup
-        folder = self._host.directory.outputs / uuid4().hex
-        folder.mkdir(parents=True)
         env = self._host.environment_of(order, body.work)
         for variable in provider.needs_env:
             value = os.environ.get(variable.name)
@@ -171,19 +186,20 @@ class AgentTasks:
         warnings: list[str],
         stopping: Stopping,
     ) -> TaskResult:
-        """At most two turns: the second for a result that did not fit."""
+        """At most two answers: the second for a result that did not fit. The time limit is for both."""
+        until = _deadline(order)
         watch = Watch(order, provider, self._host)
         if body.provider not in order.workflow.providers:
             # A program of the workflow's own is shown as it prints.
             watch.begin()
-        ask = partial(self._first_turn, order, provider, request, watch, stopping)
+        ask = partial(self._first_turn, order, provider, request, watch, stopping, until)
         answer = await self._answer(order, request, "first", ask, stopping)
         if isinstance(answer, TaskResult):
             return answer
         outcome, problem = answer, _problem(answer, request)
         if problem is not None and self._providers is not None and request.schema is not None:
             again = _again(request, outcome, provider, self._providers.repair_prompt(problem, request.schema))
-            ask = partial(self._turn, order, provider, again, watch, stopping)
+            ask = partial(self._turn, order, provider, again, watch, stopping, until)
             answer = await self._answer(order, again, "repair", ask, stopping)
             if isinstance(answer, TaskResult):
                 return answer
@@ -210,16 +226,17 @@ class AgentTasks:
         request: AgentRequest,
         watch: Watch,
         stopping: Stopping,
+        until: float | None,
     ) -> AgentOutcome | TaskResult:
         """An attempt that was interrupted goes on in its conversation, if that is still there."""
         session = interrupted_session(order, provider, self._host)
         if session is not None:
             watch.tell("goes on where it was interrupted")
-            answer = await self._turn(order, provider, going_on(request, session), watch, stopping)
+            answer = await self._turn(order, provider, going_on(request, session), watch, stopping, until)
             if isinstance(answer, TaskResult) or not is_lost(answer):
                 return answer
             watch.tell("begins anew: what was interrupted is not there any more")
-        return await self._turn(order, provider, request, watch, stopping)
+        return await self._turn(order, provider, request, watch, stopping, until)
 
     async def _turn(
         self,
@@ -228,6 +245,7 @@ class AgentTasks:
         request: AgentRequest,
         watch: Watch,
         stopping: Stopping,
+        until: float | None,
     ) -> AgentOutcome | TaskResult:
         call = provider.prepare(request)
         keep_prompt(self._host, order, call.prompt)
@@ -236,10 +254,20 @@ class AgentTasks:
         match call:
             case Answered():
                 return call.outcome
-            case ProcessCall():
-                return await self._run(order, provider, request, call, watch, stopping)
             case HttpCall():
-                return await self._send(order, provider, request, call, watch, stopping)
+                return await self._send(order, provider, request, call, watch, stopping, until)
+            case ProcessCall():
+                pass
+        if not (call.reads_files and long_prompts.would_spoil_its_session(request)):
+            outcome = await self._run(order, provider, request, call, watch, stopping, until)
+            if isinstance(outcome, TaskResult) or not call.reads_files:
+                return outcome
+            if not long_prompts.is_too_long(request, outcome):
+                return outcome
+        outcome = await self._turn(order, provider, long_prompts.in_a_file(request), watch, stopping, until)
+        if isinstance(outcome, TaskResult):
+            return outcome
+        return long_prompts.with_warning(outcome, len(request.prompt))
 
     async def _run(
         self,
@@ -249,7 +277,10 @@ class AgentTasks:
         call: ProcessCall,
         watch: Watch,
         stopping: Stopping,
+        until: float | None,
     ) -> AgentOutcome | TaskResult:
+        if call.files or call.outputs:
+            request.folder.mkdir(mode=0o700, exist_ok=True)
         for path, content in call.files.items():
             path.write_bytes(content)
         prompt = os.memfd_create("prompt")
@@ -258,20 +289,24 @@ class AgentTasks:
             os.write(prompt, call.stdin)
             stdin = Path(f"/proc/self/fd/{prompt}")
             program = _AgentProgram(order, call, request, self._host, stdin, watch)
-            ended = await self._commands.run(order, program, stopping)
+            ended = await self._commands.run(_with_time_left(order, until), program, stopping)
         finally:
             os.close(prompt)
         if isinstance(ended, TaskResult):
             return ended
-        # Our own limit and wish outrank whatever the program says about itself.
-        if ended.timed_out:
-            return timed_out(order.step.timeout, **ended.facts)
-        if ended.was_stopped:
-            return stopped(stopping.code, **ended.facts)
         stdout = program.log if program.log.exists() else b""
         stderr = program.error_log if program.error_log.exists() else b""
         result = ProcessResult(ended.code, stdout, stderr)
-        return await asyncio.to_thread(provider.interpret, request, result)
+        if program.out.size > _SOON_READ:
+            outcome = await asyncio.to_thread(provider.interpret, request, result)
+        else:
+            outcome = provider.interpret(request, result)
+        # Our own limit and wish outrank whatever the program says about itself.
+        if ended.timed_out:
+            return timed_out(order.step.timeout, **ended.facts, **_so_far(outcome))
+        if ended.was_stopped:
+            return stopped(stopping.code, **ended.facts, **_so_far(outcome))
+        return outcome
 
     async def _send(
         self,
@@ -281,11 +316,13 @@ class AgentTasks:
         call: HttpCall,
         watch: Watch,
         stopping: Stopping,
+        until: float | None,
     ) -> AgentOutcome | TaskResult:
         assert self._providers is not None
+        request.folder.mkdir(mode=0o700, exist_ok=True)
         body = request.folder / "body"
         sending = asyncio.ensure_future(self._providers.send(call, body, watch.hear_raw))
-        first = await stopping.or_ends(sending, within=order.step.timeout)
+        first = await stopping.or_ends(sending, within=_left(until))
         if first != "ended":
             sending.cancel()
             await asyncio.wait((sending,))
@@ -299,10 +336,8 @@ class AgentTasks:
     ) -> TaskResult:
         redactor = self._host.redactor
         text = redactor.redact(outcome.text) if redactor is not None else outcome.text
-        facts: dict[str, Any] = {
-            "output": text[: order.workflow.max_output_size],
-            "usage": _usage(outcome.usage),
-        }
+        facts = text_facts(text, most_shown(body.work, order.workflow))
+        facts["usage"] = _usage(outcome.usage)
         if outcome.structured is not None:
             facts["json"] = outcome.structured
         if outcome.session_id is not None:
@@ -367,7 +402,7 @@ class _AgentProgram:
         self.keeps_children = False
         self.log = host.directory.fresh_step_file(order.path, order.attempt, "out")
         self.error_log = host.directory.fresh_step_file(order.path, order.attempt, "err")
-        self.out = Output(self.log, keep=_MOST_KEPT, redactor=host.redactor, on_line=watch.hear)
+        self.out = Output(self.log, keep=_MOST_KEPT, redactor=host.redactor, on_line=watch.hear, room=_ROOM)
         self.err = Output(self.error_log, keep=STDERR_TAIL, redactor=host.redactor)
 
 
@@ -379,6 +414,19 @@ def _within_budget(settings: AgentSettings, body: Agent, provider: Provider) -> 
     limited = replace(settings, max_cost=own if settings.max_cost is None else min(own, settings.max_cost))
     cannot = len(provider.unsupported(limited)) > len(provider.unsupported(settings))
     return settings if cannot else limited
+
+
+def _deadline(order: TaskOrder) -> float | None:
+    timeout = order.step.timeout
+    return None if timeout is None else asyncio.get_running_loop().time() + timeout
+
+
+def _left(until: float | None) -> float | None:
+    return None if until is None else max(until - asyncio.get_running_loop().time(), 0.0)
+
+
+def _with_time_left(order: TaskOrder, until: float | None) -> TaskOrder:
+    return replace(order, step=msgspec.structs.replace(order.step, timeout=_left(until)))
 
 
 def _problem(outcome: AgentOutcome, request: AgentRequest) -> str | None:
@@ -425,6 +473,18 @@ def _added(outcome: AgentOutcome, earlier: AgentOutcome) -> AgentOutcome:
         outcome.error,
         outcome.warnings,
     )
+
+
+def _so_far(outcome: AgentOutcome) -> dict[str, Any]:
+    """Of an agent that was stopped: the session one can go on with, and what is known to be paid."""
+    facts: dict[str, Any] = {}
+    if outcome.session_id is not None:
+        facts["session"] = outcome.session_id
+    if outcome.session_usage is not None:
+        facts["sessionUsage"] = _plain(outcome.session_usage)
+    if outcome.usage.input_tokens or outcome.usage.output_tokens:
+        facts["usage"] = _usage(outcome.usage)
+    return facts
 
 
 def _usage(usage: Usage) -> dict[str, Any]:

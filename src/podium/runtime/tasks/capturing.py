@@ -45,6 +45,15 @@ def shown_facts(output: Output, most: int) -> dict[str, Any]:
     return facts
 
 
+def text_facts(text: str, most: int) -> dict[str, Any]:
+    """A text that is at hand as a whole, as it stands in the event; a character that was cut in two is left out."""
+    content = text.encode("utf-8", "replace")
+    facts: dict[str, Any] = {"output": content[:most].decode("utf-8", "ignore")}
+    if len(content) > most:
+        facts |= {"truncated": True, "outputBytes": len(content)}
+    return facts
+
+
 def captured_facts(output: Output, work: Work) -> dict[str, Any]:
     """The output as `${steps.X.lines}` and `.json` read it. Raises `NotAsExpected` if that cannot be."""
     if work.capture == "text":

@@ -7,6 +7,7 @@ pipe then still belongs to it, and whoever else holds the pipe open is not waite
 
 import asyncio
 import codecs
+import contextlib
 import fcntl
 import os
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from podium.runtime.rundir import NewFile
 STDERR_TAIL: Final = 2000
 _CHUNK: Final = 1 << 16
 _MOST_LINE: Final = 1 << 20
+_F_SETPIPE_SZ: Final = 1031
 _F_GETPIPE_SZ: Final = 1032
 # A program that takes longer is listened to while it runs.
 _A_MOMENT: Final = 0.005
@@ -35,8 +37,11 @@ class Output:
         redactor: Redactor | None,
         whole: NewFile | None = None,
         on_line: Callable[[bytes], None] | None = None,
+        room: int | None = None,
     ) -> None:
         self._log = log
+        # How much the pipe holds, if that matters.
+        self.room = room
         self._file: BinaryIO | None = None
         self._masking = redactor.stream() if redactor is not None else None
         self._keep = keep
@@ -153,6 +158,10 @@ class Pipe:
         self.output = output
         self._reader, self.writer = os.pipe()
         os.set_blocking(self._reader, False)
+        if output.room is not None:
+            # Not allowed to have that much: then it is as large as any other.
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(self._reader, _F_SETPIPE_SZ, output.room)
         self._is_open = True
         self._listening: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
             _A_MOMENT, self._listen

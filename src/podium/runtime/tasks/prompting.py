@@ -14,6 +14,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
 
 _MOST_INPUT: Final = 256 * 1024
+_NEXT_TURN: Final = "\n\n--- then ---\n\n"
 
 
 def prompt_of(order: TaskOrder, body: Agent, host: TaskHost) -> str:
@@ -31,9 +32,10 @@ def prompt_of(order: TaskOrder, body: Agent, host: TaskHost) -> str:
 
 
 def keep_prompt(host: TaskHost, order: TaskOrder, prompt: str) -> None:
-    """The exact prompt, for people; masked like everything else."""
+    """The exact prompt of every turn, for people; masked like everything else."""
     shown = host.redactor.redact(prompt) if host.redactor is not None else prompt
-    host.directory.step_file(order.path, order.attempt, "prompt").write_text(shown)
+    with host.directory.step_file(order.path, order.attempt, "prompt").open("a") as opened:
+        opened.write(f"{_NEXT_TURN if opened.tell() else ''}{shown}")
 
 
 def _input(name: str, inject: str, host: TaskHost) -> str:

@@ -21,6 +21,8 @@ from podium.runtime.tasks.order import TaskOrder
 _MOST_LINE: Final = 160
 _MOST_PROGRESS: Final = 1 << 20
 _MOST_SESSION: Final = 200
+# Whoever writes more than that floods us, and would keep the run busy with nothing but listening.
+_MOST_LINES: Final = 100_000
 
 
 class Watch:
@@ -42,6 +44,7 @@ class Watch:
         self._tokens = 0
         self._last = ""
         self._left = _MOST_PROGRESS
+        self._lines_left = _MOST_LINES
 
     def begin(self) -> None:
         """An empty file says that there is somebody to be watched."""
@@ -61,6 +64,11 @@ class Watch:
     def hear(self, line: bytes) -> None:
         """A whole line of the answer, masked."""
         if self._observe is None:
+            return
+        self._lines_left -= 1
+        if self._lines_left < 0:
+            self._observe = None
+            self.tell("it writes too much to be followed")
             return
         try:
             progress = self._observe(line)

@@ -1,0 +1,54 @@
+"""Prompts that a program refuses because they are too long: they become a file, and the prompt says where it is.
+
+How much fits depends on the program and on the model, and each program knows best: it is asked with the prompt as it
+is, and only if it refuses, before anything was paid, once more with the file. A session that goes on is not tried out
+like that. A warning tells the user: an agent that reads its task in parts works otherwise than one that was told all.
+"""
+
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+from podium.ports.provider import AgentOutcome, AgentRequest, Usage
+
+# What is shorter is not the reason: then the session, or the model, has no room for anything.
+_LONG: Final = 100_000
+# Half of the smallest window there is, at four characters a token.
+_LONG_FOR_A_SESSION: Final = 400_000
+
+
+def would_spoil_its_session(request: AgentRequest) -> bool:
+    """claude keeps what it has refused: a session that goes on would have to bear it in every later turn."""
+    return request.resume is not None and len(request.prompt) > _LONG_FOR_A_SESSION
+
+
+def is_too_long(request: AgentRequest, outcome: AgentOutcome) -> bool:
+    """Whether the prompt alone was refused. What has cost something may have done something, and is not repeated."""
+    refused = outcome.error is not None and outcome.error.code == "PROMPT_TOO_LONG"
+    is_new = request.resume is None and outcome.usage in (Usage(), Usage(cost_usd=0.0))
+    return refused and is_new and len(request.prompt) > _LONG
+
+
+def in_a_file(request: AgentRequest) -> AgentRequest:
+    """The same request; the task stands in a file of the visit, which the agent may read."""
+    request.folder.mkdir(mode=0o700, exist_ok=True)
+    file = request.folder / "task.md"
+    file.write_text(request.prompt)
+    size = file.stat().st_size
+    prompt = (
+        f"Your task is too long for one message. All of it ({size} bytes) is in this file:\n\n{file}\n\n"
+        "Read the file to its end, in parts if need be, and then do what it says, as if it stood here."
+    )
+    folders = (*request.settings.add_dirs, str(request.folder))
+    return replace(
+        request,
+        prompt=prompt,
+        # The other one may be used up by now.
+        session_id=str(uuid4()),
+        settings=replace(request.settings, add_dirs=folders),
+    )
+
+
+def with_warning(outcome: AgentOutcome, size: int) -> AgentOutcome:
+    told = f"the prompt of {size} characters was too long for one message; it was given as a file to read"
+    return replace(outcome, warnings=(*outcome.warnings, told))
