@@ -2,6 +2,7 @@
 
 import click
 
+from podium.cli.output import spelled_json
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.core.envelope import encode_envelope
 from podium.language.diagnostics import visible
@@ -42,7 +43,7 @@ def events(run_id: str, store: str | None, tenant: str, after: int, follow: bool
 
 def _print(records: list[EventRecord], as_json: bool) -> None:
     for record in records:
-        click.echo(encode_envelope(record).decode() if as_json else _line(record))
+        click.echo(spelled_json(encode_envelope(record).decode()) if as_json else _line(record))
 
 
 def _line(record: EventRecord) -> str:

@@ -1,9 +1,11 @@
 """Looking into a run: why it waits, what its steps printed, how it went."""
 
+import codecs
 import html
 import time
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -25,6 +27,8 @@ _RUNS = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
 )
+
+_PIECE: Final = 1 << 16
 
 
 @click.command()
@@ -102,16 +106,30 @@ def _print_new(directory: RunDirectory, step: str | None, shown: dict[Path, int]
         base, _, attempt = name.rpartition(".")
         if kind not in ("out", "err") or (wanted is not None and base != wanted):
             continue
-        with file.open("rb") as opened:
-            opened.seek(shown.get(file, 0))
-            content = opened.read()
-        if not content:
+        if file.stat().st_size <= shown.get(file, 0):
             continue
-        shown[file] = shown.get(file, 0) + len(content)
         mark = "" if kind == "out" else " (stderr)"
         click.echo(f"== {visible(base.replace('~', '/'))} attempt {attempt}{mark}")
-        for line in content.decode("utf-8", "replace").splitlines():
-            click.echo(visible(line))
+        shown[file] = _print_from(file, shown.get(file, 0))
+
+
+def _print_from(file: Path, place: int) -> int:
+    """Print what stands behind this place, piece by piece: a log may be large, and a line endless. Returns its end."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    is_open = False
+    with file.open("rb") as opened:
+        opened.seek(place)
+        while piece := opened.read(_PIECE):
+            lines = decoder.decode(piece).splitlines(keepends=True)
+            if not lines:
+                continue
+            is_open = lines[-1].rstrip("\r\n") == lines[-1]
+            shown = "\n".join(visible(line.rstrip("\r\n")) for line in lines)
+            click.echo(shown, nl=not is_open)
+        place = opened.tell()
+    if is_open:
+        click.echo()
+    return place
 
 
 @click.command()
@@ -179,7 +197,9 @@ def _report_json(view: RunView) -> dict[str, object]:
 
 def _report_md(view: RunView) -> str:
     def cell(text: str) -> str:
-        return visible(text).replace("|", "\\|").replace("\n", " ")
+        # As entities: Markdown passes markup on, makes links, and what is escaped twice is not escaped.
+        shown = visible(text).replace("&", "&amp;").replace("|", "&#124;")
+        return shown.replace("<", "&lt;").replace("](", "]&#40;").replace("`", "&#96;")
 
     run = view.run
     lines = [

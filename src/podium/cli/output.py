@@ -15,6 +15,13 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def spelled_json(text: str) -> str:
+    """The same JSON, with every character that cannot be seen spelled out: JSON itself leaves some to the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
 def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
     """Problems go to standard error, so that what a command computes can still be piped."""
     coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")

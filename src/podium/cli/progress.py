@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
-from podium.cli.output import told_usage
+from podium.cli.output import spelled_json, told_usage
 from podium.core.envelope import encode_envelope
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
@@ -174,7 +174,7 @@ class JsonLines:
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
-            click.echo(encode_envelope(record).decode())
+            click.echo(spelled_json(encode_envelope(record).decode()))
 
     async def follow(self) -> None:
         pass

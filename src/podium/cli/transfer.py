@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from podium.cli.output import print_json
+from podium.cli.output import print_json, spelled_json
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.pruning import Pruned, prune_runs
@@ -28,7 +28,10 @@ def export_(run_id: str, store: str | None, tenant: str, output: Path | None) ->
 
     async def work(opened: Store) -> None:
         lines = [line async for line in export_run(opened, tenant, run_id)]
-        if output is None:
+        if output is None and sys.stdout.isatty():
+            for line in lines:
+                click.echo(spelled_json(line.decode().rstrip("\n")))
+        elif output is None:
             sys.stdout.buffer.writelines(lines)
         else:
             output.write_bytes(b"".join(lines))
