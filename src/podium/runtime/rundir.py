@@ -15,7 +15,6 @@ Names and values in paths come from people and programs: every path has to stay 
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -79,6 +78,9 @@ class RunDirectory:
                 file.unlink(missing_ok=True)
         for left in self.outputs.iterdir():
             if left.is_dir() and not left.is_symlink():
+                # Loaded when there is something to remove: most runs have nothing.
+                import shutil
+
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
