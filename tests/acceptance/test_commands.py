@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import json
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -410,7 +409,7 @@ def test_output_that_cannot_be_written_fails_the_step_and_not_the_run(tmp_path: 
         sh("echo still here", "D"),
         meanwhile=in_the_way,
     )
-    assert ended.error("B")[:2] == (125, "INPUT_UNREADABLE")
+    assert ended.error("B")[:2] == (1, "OUTPUT_NOT_KEPT")
     assert ended.error("C")[:2] == (1, "OUTPUT_NOT_KEPT")
     assert ended.step("D")["output"] == "still here\n"
 
@@ -649,12 +648,8 @@ def test_processes_of_a_runner_that_was_killed_are_ended_before_the_step_runs_ag
 
 
 def ignored(mask: str) -> int:
-    """The signals that are ignored and should not be.
-
-    32 and 33 belong to glibc, whose posix_spawn leaves them ignored; a hang-up is ignored by whoever runs under nohup.
-    """
-    under_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    return int(mask, 16) & ~(0b11 << 31) & ~int(under_nohup)
+    """The signals that are ignored and should not be. 32 and 33 belong to glibc, whose posix_spawn leaves them so."""
+    return int(mask, 16) & ~(0b11 << 31)
 
 
 @pytest.mark.rule("D45")
@@ -687,6 +682,19 @@ def test_a_program_starts_with_no_signal_ignored_or_blocked(tmp_path: Path, else
     )
     assert ignored(told["SigIgn:"]) == 0
     assert int(told["SigBlk:"], 16) == 0
+
+
+def test_what_a_shell_in_the_background_ignores_is_not_ignored_by_programs(tmp_path: Path) -> None:
+    """`podium run w.yaml &` in a script: the shell lets it ignore SIGINT and SIGQUIT."""
+    (tmp_path / "inner").mkdir()
+    step = "{name: A, command: [grep, SigIgn, /proc/self/status], workdir: inner}"
+    (tmp_path / "w.yaml").write_text(f'version: "2.0"\nname: w\nsteps: [{step}]\n')
+    podium = Path(sys.executable).parent / "podium"
+    script = f"trap '' INT QUIT HUP; exec {podium} run w.yaml --stream"
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (log,) = (tmp_path / "runs").glob("*/logs/steps/A.1.out")
+    assert ignored(log.read_text().split()[1]) == 0
 
 
 # --- many -----------------------------------------------------------------------------------------

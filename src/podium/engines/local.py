@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(seconds=30)
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
 _RENEW_SECONDS: Final = 10.0
-_CANCEL_SECONDS: Final = 0.25
+_KEEP_UP_SECONDS: Final = 0.25
 _IDLE_SECONDS: Final = 0.1
 _FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
 # Also while a run is held.
@@ -304,8 +304,7 @@ class LocalEngine:
         helpers = [
             asyncio.create_task(self._renew(lease, driver)),
             asyncio.create_task(lock.refresh()),
-            asyncio.create_task(state.keep_up()),
-            asyncio.create_task(_look_for_cancel(directory, driving)),
+            asyncio.create_task(_keep_up(directory, driving, state, journal)),
         ]
         helpers.append(asyncio.create_task(self._leave_when_idle(run_id, driver, no_wait=no_wait)))
         try:
@@ -541,13 +540,18 @@ def _write_last(state: StateFile, journal: Journal) -> None:
         journal.close()
 
 
-async def _look_for_cancel(directory: RunDirectory, driving: _Driving) -> None:
-    """The marker `.cancel`, for those who have nothing but the directory."""
+async def _keep_up(directory: RunDirectory, driving: "_Driving", state: StateFile, journal: Journal) -> None:
+    """The directory, now and then: what it shows, and the marker `.cancel` of those who have nothing but it."""
     while True:
-        await asyncio.sleep(_CANCEL_SECONDS)
+        await asyncio.sleep(_KEEP_UP_SECONDS)
         if directory.cancel_marker.exists():
             directory.cancel_marker.unlink(missing_ok=True)
             driving.cancel("asked for by .cancel")
+        # A full disk does not change how the run goes.
+        with contextlib.suppress(OSError):
+            state.write_if_due()
+        with contextlib.suppress(OSError):
+            journal.keep_up()
 
 
 def _facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, now: str) -> dict[str, Any]:

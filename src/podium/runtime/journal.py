@@ -5,7 +5,7 @@ They are a view of the log and not durable themselves; what a crash lost is writ
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ class Journal:
         _cut(for_people, whole)
         # Records are told from the first one on: those that are in both files already are passed over.
         self._seen = _cut(for_programs, whole)
-        self._for_people = for_people.open("a", encoding="utf-8")
+        self._for_people = for_people.open("ab")
         self._for_programs = for_programs.open("ab")
 
     def __call__(self, records: Sequence[EventRecord]) -> None:
@@ -40,7 +40,10 @@ class Journal:
                 continue
             self._seen = record.run_seq
             self._for_programs.write(encode_envelope(record) + b"\n")
-            _write_line(self._for_people, record)
+            self._for_people.write(_line(record))
+
+    def keep_up(self) -> None:
+        """Let others see what was written; now and then, and not for every event."""
         self._for_programs.flush()
         self._for_people.flush()
 
@@ -49,7 +52,7 @@ class Journal:
         self._for_programs.close()
 
 
-def _write_line(file: TextIO, record: EventRecord) -> None:
+def _line(record: EventRecord) -> bytes:
     line: dict[str, Any] = {
         "timestamp": record.emitted_at,
         "run_id": record.run.run_id,
@@ -58,7 +61,7 @@ def _write_line(file: TextIO, record: EventRecord) -> None:
     }
     if record.step_id is not None:
         line["step"] = record.step_id
-    file.write(msgspec.json.encode(line).decode() + "\n")
+    return msgspec.json.encode(line) + b"\n"
 
 
 def told(record: EventRecord) -> str:

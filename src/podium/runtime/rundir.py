@@ -16,6 +16,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -89,10 +90,14 @@ class RunDirectory:
         """Where a visit's output is kept."""
         return self.steps / f"{file_name(path)}.{attempt}.{kind}"
 
-    def fresh_step_file(self, path: str, attempt: int, kind: str) -> Path:
-        """The same, for a task that begins: what an interrupted one wrote there is gone."""
+    def fresh_step_file(self, path: str, attempt: int, kind: str, *, again: bool = True) -> Path:
+        """The same, for a task that begins: what an interrupted one wrote there is gone.
+
+        `again` False: nobody has carried out this attempt before.
+        """
         file = self.step_file(path, attempt, kind)
-        file.unlink(missing_ok=True)
+        if again:
+            file.unlink(missing_ok=True)
         return file
 
     def output_values(self, path: str, attempt: int) -> Path:
@@ -100,6 +105,7 @@ class RunDirectory:
         return self.outputs / f"{file_name(path)}.{attempt}"
 
 
+@lru_cache(maxsize=256)
 def file_name(path: str) -> str:
     """A step's path as the name of a file: readable, and never the same for two steps."""
     name = _UNSAFE.sub(lambda found: "~" if found[0] == "/" else "_", path)

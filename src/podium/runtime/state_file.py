@@ -6,7 +6,6 @@ newest thousand iterations and up to a thousand older ones that failed, and coun
 share ten thousand of each: there may be any number of them.
 """
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -82,13 +81,8 @@ class StateFile:
         else:
             self.write_if_due()
 
-    async def keep_up(self) -> None:
-        """Write what was too early to be written when it happened, though nothing more happens."""
-        while True:
-            await asyncio.sleep(_SECONDS)
-            self.write_if_due()
-
     def write_if_due(self) -> None:
+        """Called now and then, too: for what was too early to be written when it happened."""
         if self._is_behind and self._now() >= self._next_write:
             self.write()
 

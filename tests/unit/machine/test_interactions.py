@@ -771,6 +771,19 @@ def test_a_retry_while_another_stopping_failure_remains_lets_nothing_else_begin(
     assert "g/c" not in host.ran()
 
 
+def test_a_retry_in_a_graph_that_is_being_stopped_is_ignored() -> None:
+    """Row 35: a branch whose join is decided without it begins nothing more."""
+    branch = graph("g", task("a"), task("open"))
+    host = Host(plan(parallel("p", branch, task("quick"), join=Join("any")))).start()
+    host.end("p/g/a", 1)
+    host.end("p/quick")
+    host.signal("RETRY_STEP", stepId="p/g/a")
+    assert ignored(host) == 1
+    assert "p/g/a#2" not in ran(host)
+    host.run()
+    assert host.ended == "Completed"
+
+
 # --- operators ------------------------------------------------------------------------------------
 
 

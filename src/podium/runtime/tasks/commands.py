@@ -151,7 +151,7 @@ class CommandTasks:
             facts["stderrTail"] = err.tail_text()
         unmet: PodiumError | None = None
         try:
-            if values := take_values(self._host.directory.output_values(order.path, order.attempt)):
+            if values := take_values(prepared.values):
                 facts["outputs"] = values
             problem = out.problem or err.problem
             if problem is not None:
@@ -215,9 +215,11 @@ class Prepared:
         self.stdin = placing.input_file(work, lookup, host)
         self.expected_files = placing.expected_files(work, lookup, directory)
         self.file = placing.output_file(work, lookup, directory)
-        log = directory.fresh_step_file(order.path, order.attempt, "out")
-        error_log = directory.fresh_step_file(order.path, order.attempt, "err")
-        directory.output_values(order.path, order.attempt).unlink(missing_ok=True)
+        again = order.engine_attempt > 1
+        log = directory.fresh_step_file(order.path, order.attempt, "out", again=again)
+        error_log = directory.fresh_step_file(order.path, order.attempt, "err", again=again)
+        self.values = directory.output_values(order.path, order.attempt)
+        self.values.unlink(missing_ok=True)
         whole = self.file.new if self.file is not None else None
         self.out = Output(log, keep=most_kept(work, order.workflow), redactor=host.redactor, whole=whole)
         self.err = Output(error_log, keep=STDERR_TAIL, redactor=host.redactor)

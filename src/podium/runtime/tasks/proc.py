@@ -48,9 +48,23 @@ def children(pid: int) -> list[int]:
         return []
     found: list[int] = []
     for thread in threads:
-        with contextlib.suppress(OSError, ValueError):
-            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split())
+        try:
+            found += map(int, _content(f"/proc/{pid}/task/{thread}/children").split())
+        except (OSError, ValueError):
+            continue
     return found
+
+
+def _content(path: str) -> bytes:
+    """Of a file of /proc. With a path object it would take thrice as long, and this is done for every step."""
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        chunks = []
+        while chunk := os.read(file, 1 << 16):
+            chunks.append(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(file)
 
 
 def descendants(pid: int) -> set[int]:

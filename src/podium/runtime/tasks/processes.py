@@ -31,6 +31,9 @@ _BACK_TO_DEFAULT: Final = (
     signal.SIGCHLD,
 )
 
+# By itself; `subprocess` knows.
+_PYTHON_IGNORES: Final = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+
 # Children of ours that somebody waits for, by their numbers: none of these is an orphan.
 awaited: set[int] = set()
 
@@ -38,16 +41,23 @@ awaited: set[int] = set()
 def become_subreaper() -> None:
     """What the children of our children leave behind comes to us instead of to init."""
     _c_library().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # Whoever started us may have left SIGCHLD ignored: then the kernel throws exit statuses away.
-    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        with contextlib.suppress(ValueError):  # only the main thread may; the others cannot help it
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # What whoever started us has left ignored (a shell, for what it runs in the background) would be ignored by
+    # children, too. A handler that does nothing is the same for us, and none for them. And if SIGCHLD were ignored,
+    # the kernel would throw exit statuses away.
+    for number in _BACK_TO_DEFAULT:
+        if number not in _PYTHON_IGNORES and signal.getsignal(number) is signal.SIG_IGN:
+            with contextlib.suppress(ValueError):  # only the main thread may; the others cannot help it
+                signal.signal(number, signal.SIG_DFL if number is signal.SIGCHLD else _heed_not)
     # A pipe that got the number 0, 1 or 2 would be in the way of a child's own.
-    for number in range(3):
+    for standard in range(3):
         try:
-            os.fstat(number)
+            os.fstat(standard)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+def _heed_not(_number: int, _frame: object) -> None:
+    """Ignores a signal."""
 
 
 @cache

@@ -33,6 +33,7 @@ from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.lock import FileLock
 from podium.stores.sqlite.migrations import check_still
 from podium.stores.sqlite.moments import Moments
+from podium.stores.sqlite.room import WalRoom
 
 _T = TypeVar("_T")
 Change = Callable[[apsw.Connection], _T]
@@ -103,6 +104,7 @@ class Writer:
         self._patience = patience
         self._on_commit = on_commit
         self._db: apsw.Connection | None = None
+        self._room = WalRoom(str(database.path))
         self._known_runs: KnownRuns = {}
         # Held by whoever uses the connection: a caller alone, or the thread.
         self._turn = threading.Lock()
@@ -324,12 +326,14 @@ class Writer:
     def _begin(self) -> apsw.Connection:
         if self._db is None:
             self._db = self._database.connect(busy_timeout_ms=0)
+            self._room = WalRoom(str(self._database.path))
         self._db.execute("BEGIN IMMEDIATE")
         self.moment = self._moments()
         version = self._db.execute("PRAGMA user_version").get
         if version != self._version:
             self._db.execute("ROLLBACK")
             check_still(version, self._version, self._database.path)
+        self._room.make(self._db)
         return self._db
 
     def _begin_patiently(self) -> apsw.Connection:
