@@ -157,10 +157,13 @@ class NewFile:
 
     def __init__(self, target: Path) -> None:
         self._target = target
-        target.parent.mkdir(parents=True, exist_ok=True)
         # The name is cut: a target may have the longest name there can be.
         self._temporary = target.with_name(f".{target.name[:40]}.{uuid4().hex[:12]}{_TEMPORARY}")
-        self._file = self._temporary.open("xb")
+        try:
+            self._file = self._temporary.open("xb")
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._temporary.open("xb")
         self._digest = sha256()
 
     def write(self, chunk: bytes) -> None:
