@@ -102,9 +102,16 @@ def append_all(
         except PodiumError as refusal:
             answers.append(refusal)
         place += len(append.writes) or 1
-    db.executemany(INSERT_EVENT, events)
-    db.executemany(_MOVE_HEAD, heads)
+    _write(db, INSERT_EVENT, events)
+    _write(db, _MOVE_HEAD, heads)
     return answers
+
+
+def _write(db: apsw.Connection, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    if len(rows) == 1:
+        db.execute(sql, rows[0])
+    elif rows:
+        db.executemany(sql, rows)
 
 
 def _look_up(db: apsw.Connection, appends: Sequence[Append], known_runs: KnownRuns) -> list[_Found | None]:

@@ -285,7 +285,7 @@ class SqliteStore:
         while state == rules.BusState.FILLING and await self._writer.write(
             lambda db: outbox.fill_some(db, bus)
         ):
-            pass
+            await asyncio.sleep(0)
 
     async def remove_bus(self, bus: str) -> None:
         if texts.could_be_kept(bus):
@@ -294,7 +294,7 @@ class SqliteStore:
 
     async def _remove_rows(self, bus: str) -> None:
         while await self._writer.write(lambda db: outbox.remove_some(db, bus)):
-            pass
+            await asyncio.sleep(0)
 
     async def claim_line(
         self, bus: str, *, owner: str, ttl: timedelta, limit: int = 100
@@ -341,7 +341,7 @@ class SqliteStore:
             lambda db: maintenance.remove(db, self._writer.moment, run_id), touches=run_id
         )
         while await self._writer.write(maintenance.remove_some):
-            pass
+            await asyncio.sleep(0)  # others come in between, and it can be cut short
 
     async def stats(self) -> StoreStats:
         return await self._scan(maintenance.stats)

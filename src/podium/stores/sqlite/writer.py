@@ -42,7 +42,7 @@ Change = Callable[[apsw.Connection], _T]
 _SLOW_SECONDS: Final = 0.05
 _QUICK_AGAIN: Final = 3
 # How long a caller may commit alone without letting others run: that is when it sees whether there are any.
-_ALONE_SECONDS: Final = 0.001
+_ALONE_SECONDS: Final = 0.004
 # So that the first of a batch does not wait for hundreds behind it, and other processes get their turn.
 _MOST_IN_A_BATCH: Final = 500
 # Appends looked up, then written, in one go: with more, the pages of the first are no longer in the processor's cache.
