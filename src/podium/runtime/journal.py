@@ -4,6 +4,7 @@ They are a view of the log and not durable themselves; what a crash lost is writ
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +29,12 @@ class Journal:
     def __init__(self, directory: RunDirectory) -> None:
         for_people, for_programs = directory.logs / "workflow.jsonl", directory.logs / "events.jsonl"
         whole = min(_lines_in(for_people), _lines_in(for_programs))
-        _cut(for_people, whole)
         # Records are told from the first one on: those that are in both files already are passed over.
-        self._seen = _cut(for_programs, whole)
+        self._seen = _seq_of_line(for_programs, whole)
+        if not self._seen:
+            whole = 0  # what cannot be read any more is written again
+        _cut(for_people, whole)
+        _cut(for_programs, whole)
         self._for_people = for_people.open("ab")
         self._for_programs = for_programs.open("ab")
 
@@ -103,16 +107,23 @@ def _lines_in(path: Path) -> int:
         return 0
 
 
-def _cut(path: Path, lines: int) -> int:
-    """Keep so many lines; returns the `runSeq` of the last one, 0 if it has none."""
-    if not path.exists():
+def _seq_of_line(path: Path, number: int) -> int:
+    """The `runSeq` of a line; 0 if there is no such line, or none that can be read."""
+    if not number:
         return 0
-    last = b""
-    with path.open("rb+") as file:
-        for _ in range(lines):
-            last = file.readline()
-        file.truncate(file.tell())
+    with path.open("rb") as file:
+        line = next(islice(file, number - 1, None), b"")
     try:
-        return int(msgspec.json.decode(last)["runSeq"])
+        return int(msgspec.json.decode(line)["runSeq"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         return 0
+
+
+def _cut(path: Path, lines: int) -> None:
+    """Keep so many lines."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        for _ in range(lines):
+            file.readline()
+        file.truncate(file.tell())

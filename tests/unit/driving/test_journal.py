@@ -59,3 +59,28 @@ def test_after_a_kill_every_event_stands_there_once(
         again((record,))
     again.close()
     assert {name: (directory.logs / name).read_text() for name in files} == files
+
+
+@pytest.mark.rule("D49")
+@pytest.mark.parametrize("damage", [b"\0" * 40 + b"\n", b'{"other": 1}\n', b"not JSON\n"])
+def test_a_journal_whose_end_cannot_be_read_is_written_again(directory: RunDirectory, damage: bytes) -> None:
+    """After the power was cut, blocks of a file that was not synced may hold anything."""
+    names = ("events.jsonl", "workflow.jsonl")
+    whole = Journal(directory)
+    whole(LOG)
+    whole.close()
+    before = {name: (directory.logs / name).read_bytes() for name in names}
+    for name in names:
+        (directory.logs / name).write_bytes(b"".join(before[name].splitlines(keepends=True)[:2]) + damage)
+    again = Journal(directory)
+    again(LOG)
+    again.close()
+    assert {name: (directory.logs / name).read_bytes() for name in names} == before
+
+
+def test_others_see_what_was_written_when_it_is_time(directory: RunDirectory) -> None:
+    journal = Journal(directory)
+    journal(LOG[:1])
+    journal.keep_up()
+    assert len(lines(directory, "events.jsonl")) == len(lines(directory, "workflow.jsonl")) == 1
+    journal.close()
