@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from podium.errors import PodiumError
 from podium.model.commands import Record
-from podium.model.events import EventRecord, EventType, encode_payload
+from podium.model.events import EventType, encode_payload
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.times import timestamp
@@ -15,7 +15,7 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
-from podium.runtime.writing import new_event
+from podium.runtime.writing import foreseen, new_event
 
 
 class RunIsOver(PodiumError):
@@ -65,20 +65,7 @@ async def check_signal(
     tried = new_event(
         run.identity, EventType.SIGNAL_ACCEPTED, machine.now, encode_payload(body), subject="tried"
     )
-    record = EventRecord(
-        run.identity,
-        machine.last_seq + 1,
-        tried.event_id,
-        tried.event_type,
-        None,
-        1,
-        1,
-        tried.idempotency_key,
-        tried.emitted_at,
-        tried.emitted_at,
-        tried.payload,
-    )
-    for command in machine.advance(record):
+    for command in machine.advance(foreseen(run.identity, tried, machine.last_seq + 1, tried.payload)):
         if isinstance(command, Record) and command.event_type == EventType.SIGNAL_IGNORED:
             reason = command.payload["reason"]
             raise SignalWouldBeIgnored(f"{reason}; see what the run waits for with `podium why {run_id}`")

@@ -40,7 +40,7 @@ from podium.ports.store import EventLog
 from podium.runtime.recording import Recorder
 from podium.runtime.spilling import is_spilled, spill, whole
 from podium.runtime.tasks.order import TaskResult, stopped
-from podium.runtime.writing import new_event
+from podium.runtime.writing import foreseen, new_event
 
 Observer = Callable[[Sequence[EventRecord]], None]
 
@@ -554,19 +554,8 @@ class _Batch:
         self.writes.append(write)
         if happening.event_type == EventType.TIMER_FIRED and happening.subject is not None:
             self.dropped.append(happening.subject)
-        record = EventRecord(
-            driver._identity,
-            driver.machine.last_seq + 1,
-            write.event_id,
-            write.event_type,
-            write.step_id,
-            write.logical_attempt_id,
-            write.engine_attempt_id,
-            write.idempotency_key,
-            write.emitted_at,
-            write.emitted_at,
-            encode_payload(happening.payload) if is_spilled(write.payload) else write.payload,
-        )
+        whole_payload = encode_payload(happening.payload) if is_spilled(write.payload) else write.payload
+        record = foreseen(driver._identity, write, driver.machine.last_seq + 1, whole_payload)
         driver._keep_context(happening.event_type)
         self.obey(driver.machine.advance(record))
         if happening.event_type in _ENDS_OF_TASKS:

@@ -3,7 +3,7 @@
 import os
 
 from podium.core.keys import key_v1, slot_of
-from podium.model.events import NO_PAYLOAD, EventWrite, RunIdentity
+from podium.model.events import NO_PAYLOAD, EventRecord, EventWrite, RunIdentity
 from podium.model.times import Timestamp
 
 
@@ -29,6 +29,23 @@ def new_event(
         logical_attempt_id=attempt,
         engine_attempt_id=engine_attempt,
         payload=payload,
+    )
+
+
+def foreseen(run: RunIdentity, write: EventWrite, run_seq: int, payload: bytes) -> EventRecord:
+    """An event as it will stand in the log if nothing comes in between: a machine folds it before it is stored."""
+    return EventRecord(
+        run,
+        run_seq,
+        write.event_id,
+        write.event_type,
+        write.step_id,
+        write.logical_attempt_id,
+        write.engine_attempt_id,
+        write.idempotency_key,
+        write.emitted_at,
+        write.emitted_at,
+        payload,
     )
 
 
