@@ -518,6 +518,10 @@ class _Driving:
         for happening in self._early:
             driver.happen(happening)
 
+    def tell_views(self) -> None:
+        if self._driver is not None:
+            self._driver.tell_views()
+
     def cancel(self, reason: str, *, force: bool = False) -> None:
         signal_id = str(uuid4())
         payload = {
@@ -547,6 +551,7 @@ async def _keep_up(directory: RunDirectory, driving: "_Driving", state: StateFil
         if directory.cancel_marker.exists():
             directory.cancel_marker.unlink(missing_ok=True)
             driving.cancel("asked for by .cancel")
+        driving.tell_views()
         # A full disk does not change how the run goes.
         with contextlib.suppress(OSError):
             state.write_if_due()

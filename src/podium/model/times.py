@@ -8,15 +8,20 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
+import msgspec
+
 Timestamp: TypeAlias = str
 
+_encode: Final = msgspec.json.Encoder().encode
 _FORM: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 
 
 def timestamp(moment: datetime) -> Timestamp:
     """An aware moment as text, like 2026-01-01T12:00:00.000000Z."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return in_utc.isoformat(timespec="microseconds")[:-6] + "Z"
+    # Every event has two of them, and `isoformat` takes five times as long. Whole seconds have no fraction here.
+    text = _encode(in_utc)[1:-1].decode()
+    return text if in_utc.microsecond else f"{text[:-1]}.000000Z"
 
 
 def moment(text: Timestamp) -> datetime:

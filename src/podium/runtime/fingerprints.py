@@ -58,22 +58,28 @@ class Fingerprints:
         return self._constant.get(plan_path) or self._mark(order, plan_path, {})
 
     def _mark(self, order: TaskOrder, plan_path: str, digests: dict[str, Any]) -> str | None:
-        body = order.step.body
-        lookup = _without_secrets(order, frozenset(getattr(body, "work", PLAIN_WORK).secrets))
+        body, env = order.step.body, order.workflow.env
         names_values = bool(references_in(body))
+        given: dict[str, Any] = {
+            "step": plan_path,
+            "kind": body.__struct_config__.tag,
+            "body": _inputs_in(body),
+            "agent": None,
+            "env": {},
+            "files": digests,
+        }
         try:
-            given = {
-                "step": plan_path,
-                "kind": body.__struct_config__.tag,
-                "body": resolved(body, lookup) if names_values else _inputs_in(body),
-                "agent": _agent(order) if isinstance(body, Agent) else None,
-                "env": {name: render(text, lookup) for name, text in order.workflow.env.items()},
-                "files": digests,
-            }
+            if names_values or env:
+                lookup = _without_secrets(order, frozenset(getattr(body, "work", PLAIN_WORK).secrets))
+                given["env"] = {name: render(text, lookup) for name, text in env.items()}
+                if names_values:
+                    given["body"] = resolved(body, lookup)
+            if isinstance(body, Agent):
+                given["agent"] = _agent(order)
             mark = canonical_sha256(given)[:_DIGITS]
         except (EvaluationError, PodiumError, RecursionError):
             return None
-        if not (names_values or references_in(order.workflow.env) or _is_given_more(order, self._host)):
+        if not (names_values or (env and references_in(env)) or _is_given_more(order, self._host)):
             self._constant[plan_path] = mark
         return mark
 

@@ -1,6 +1,7 @@
 """Events to be written: where each gets its id and its idempotency key."""
 
 import os
+from typing import Final
 
 from podium.core.keys import key_v1, slot_of
 from podium.model.events import NO_PAYLOAD, EventRecord, EventWrite, RunIdentity
@@ -50,7 +51,19 @@ def foreseen(run: RunIdentity, write: EventWrite, run_seq: int, payload: bytes) 
 
 
 def random_uuid() -> str:
-    """A UUID of version 4. Every event needs one, and the standard library takes thrice as long."""
-    digits = os.urandom(16).hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
+    """A UUID of version 4. Every event needs one, and the standard library takes five times as long."""
+    try:
+        digits = _random.pop()
+    except IndexError:
+        drawn = os.urandom(16 * _DRAWN_AT_ONCE).hex()
+        digits, *others = [drawn[at : at + 32] for at in range(0, len(drawn), 32)]
+        _random.extend(others)
+    variant = _VARIANTS[digits[16]]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+# Randomness that was drawn and not used yet. A process that forks leaves none of it to its child.
+_random: list[str] = []
+os.register_at_fork(after_in_child=_random.clear)
+_DRAWN_AT_ONCE: Final = 64
+_VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}

@@ -571,6 +571,40 @@ def test_a_view_is_told_of_everything_from_the_first_event_on_an_observer_from_n
     asyncio.run(scenario())
 
 
+def test_views_are_told_of_many_events_at_a_time_but_of_iterations_while_their_items_are_known() -> None:
+    text = """
+    inputs: {names: {type: list}}
+    steps:
+      - {name: A, command: [exit, 0]}
+      - {name: B, command: [exit, 0]}
+      - {name: L, for_each: {items: "${inputs.names}", steps: [{name: I, command: [exit, 0]}]}}
+      - {name: C, command: [exit, 0]}
+      - {name: D, command: [exit, 0]}
+    """
+
+    async def scenario() -> None:
+        run = await Scripted(plan_of(text), memory()).create()
+        told: list[list[str]] = []
+        items: dict[str, Any] = {}
+
+        def view(records: Sequence[EventRecord]) -> None:
+            assert run.driver is not None
+            told.append(types(records))
+            for record in records:
+                if record.event_type == EventType.STEP_STARTED and "[" in str(record.step_id):
+                    items[str(record.step_id)] = run.driver.item(str(record.step_id))
+
+        run.views.append(view)
+        await run.drive(names=["one", "two"])
+        assert [name for names in told for name in names] == types(await run.log())
+        assert items == {"L[0]/I": "one", "L[1]/I": "two"}
+        before, after = told[1], told[-1]
+        assert before.count("StepCompleted") == 2, "A and B, when the loop begins"
+        assert after.count("StepCompleted") == 2, "C and D, at the end"
+
+    asyncio.run(scenario())
+
+
 # --- what no store keeps --------------------------------------------------------------------------
 
 

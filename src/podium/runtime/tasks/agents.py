@@ -426,7 +426,7 @@ def _left(until: float | None) -> float | None:
 
 
 def _with_time_left(order: TaskOrder, until: float | None) -> TaskOrder:
-    return replace(order, step=msgspec.structs.replace(order.step, timeout=_left(until)))
+    return msgspec.structs.replace(order, step=msgspec.structs.replace(order.step, timeout=_left(until)))
 
 
 def _problem(outcome: AgentOutcome, request: AgentRequest) -> str | None:

@@ -84,8 +84,10 @@ class TaskHost:
 
     def values_of_env(self, allowed: tuple[str, ...], secrets: tuple[str, ...]) -> dict[str, str]:
         """What `${env.X}` stands for in a step's texts: only what was allowed."""
-        found: Mapping[str, str] = {**{n: self.environment[n] for n in allowed if n in self.environment}}
-        return {**found, **{name: self.secrets[name] for name in secrets if name in self.secrets}}
+        found = {name: self.environment[name] for name in allowed if name in self.environment}
+        if secrets:
+            found |= {name: self.secrets[name] for name in secrets if name in self.secrets}
+        return found
 
 
 def _checked(name: str, value: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
+import msgspec
+
 from podium.core.expressions import MISSING, Lookup
 from podium.model.events import EventType
 from podium.model.ids import RunId
@@ -17,8 +19,7 @@ NOT_FOUND: Final = 127
 TIMED_OUT: Final = 124
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOrder:
+class TaskOrder(msgspec.Struct, frozen=True, eq=False):
     """Everything a performer needs to know about an attempt."""
 
     run_id: RunId

@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from podium.core.expressions import EvaluationError
 from podium.core.templates import fill_in
@@ -33,6 +33,9 @@ from podium.runtime.tasks.order import (
 )
 from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe
 from podium.runtime.tasks.workers import Worker, Workers
+
+# Made once: `json.dumps` would make another for every call.
+_as_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class PythonTasks:
@@ -157,7 +160,7 @@ async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: Stop
 
 def _returned(value: Any, prepared: "Prepared") -> TaskResult | Awaitable[TaskResult]:
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text = _as_json(value)
     except (TypeError, ValueError, RecursionError) as error:
         return failed(1, "NOT_JSON", f"the function gave something that is no JSON: {error}", retryable=False)
     return prepared.given(value, text)
@@ -213,7 +216,7 @@ class Prepared:
             return failed(1, error.code, str(error), **facts)
         if values:
             facts["outputs"] = values
-        text = json.dumps(answer["result"], ensure_ascii=False)
+        text = _as_json(answer["result"])
         ended = self.given(answer["result"], text, facts)
         return ended if isinstance(ended, TaskResult) else await ended
 
