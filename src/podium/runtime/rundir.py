@@ -26,6 +26,8 @@ from podium.errors import PodiumError
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._\[\]#@+=, -]")
 _MOST_NAME: Final = 150
+_STEPS: Final = "logs/steps"
+_OUTPUTS: Final = "outputs"
 
 
 class PathRefused(PodiumError):
@@ -41,8 +43,8 @@ class RunDirectory:
         self.absolute = str(self.path.absolute())
         self.artifacts = self.path / "artifacts"
         self.logs = self.path / "logs"
-        self.steps = self.logs / "steps"
-        self.outputs = self.path / "outputs"
+        self.steps = self.path / _STEPS
+        self.outputs = self.path / _OUTPUTS
         self.payloads = self.path / "payloads"
         self.worktrees = self.path / "worktrees"
 
@@ -90,19 +92,21 @@ class RunDirectory:
         """Where a visit's output is kept."""
         return self.steps / f"{file_name(path)}.{attempt}.{kind}"
 
-    def fresh_step_file(self, path: str, attempt: int, kind: str, *, again: bool = True) -> Path:
-        """The same, for a task that begins: what an interrupted one wrote there is gone.
-
-        `again` False: nobody has carried out this attempt before.
-        """
+    def fresh_step_file(self, path: str, attempt: int, kind: str) -> Path:
+        """The same, for a task that begins: what an interrupted one wrote there is gone."""
         file = self.step_file(path, attempt, kind)
-        if again:
-            file.unlink(missing_ok=True)
+        file.unlink(missing_ok=True)
         return file
 
-    def output_values(self, path: str, attempt: int) -> Path:
+    # As texts: to make a path takes longer than all else about a file that most commands never write.
+
+    def step_log(self, path: str, attempt: int, kind: str) -> str:
+        """The same as `step_file`."""
+        return f"{self.absolute}/{_STEPS}/{file_name(path)}.{attempt}.{kind}"
+
+    def output_values(self, path: str, attempt: int) -> str:
         """The file in which a step leaves `key=value` lines."""
-        return self.outputs / f"{file_name(path)}.{attempt}"
+        return f"{self.absolute}/{_OUTPUTS}/{file_name(path)}.{attempt}"
 
 
 @lru_cache(maxsize=256)

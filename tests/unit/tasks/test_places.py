@@ -87,7 +87,7 @@ def test_leftovers_of_a_dead_process_are_removed(tmp_path: Path) -> None:
     directory.make()
     half = NewFile(directory.artifacts / "deep" / "file")
     half.write(b"secret")
-    directory.output_values("A", 1).write_text("token=secret")
+    Path(directory.output_values("A", 1)).write_text("token=secret")
     (directory.artifacts / ".hidden").touch()
     directory.remove_leftovers()
     left = [path.name for path in directory.path.rglob("*") if path.is_file()]

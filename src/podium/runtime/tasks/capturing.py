@@ -108,7 +108,7 @@ def _has_schema(work: Work) -> bool:
     return work.expect is not None and work.expect.schema is not None
 
 
-def take_values(file: Path) -> dict[str, str]:
+def take_values(file: str) -> dict[str, str]:
     """The `key=value` lines that a step wrote to $PODIUM_OUTPUT. The file is removed: it may hold secrets."""
     try:
         # A pipe in its place must not make us wait, nor a link lead us elsewhere.
@@ -123,7 +123,7 @@ def take_values(file: Path) -> dict[str, str]:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise NotAsExpected("$PODIUM_OUTPUT is no file any more")
         content = opened.read(_MOST_VALUES + 1)
-    file.unlink(missing_ok=True)
+    Path(file).unlink(missing_ok=True)
     if len(content) > _MOST_VALUES:
         raise NotAsExpected(f"the step wrote more than {_MOST_VALUES} bytes to $PODIUM_OUTPUT")
     pairs = (line.partition("=") for line in lines_of(content.decode("utf-8", "replace")) if "=" in line)

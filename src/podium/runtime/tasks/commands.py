@@ -38,7 +38,7 @@ from podium.runtime.tasks.order import (
     stopped,
     timed_out,
 )
-from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe
+from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe, open_pipes
 from podium.runtime.tasks.placing import OutputNotKept
 from podium.runtime.tasks.processes import Child, find_program, spawn
 
@@ -215,11 +215,12 @@ class Prepared:
         self.stdin = placing.input_file(work, lookup, host)
         self.expected_files = placing.expected_files(work, lookup, directory)
         self.file = placing.output_file(work, lookup, directory)
-        again = order.engine_attempt > 1
-        log = directory.fresh_step_file(order.path, order.attempt, "out", again=again)
-        error_log = directory.fresh_step_file(order.path, order.attempt, "err", again=again)
+        log = directory.step_log(order.path, order.attempt, "out")
+        error_log = directory.step_log(order.path, order.attempt, "err")
         self.values = directory.output_values(order.path, order.attempt)
-        self.values.unlink(missing_ok=True)
+        if order.engine_attempt > 1:
+            for left in (log, error_log, self.values):
+                Path(left).unlink(missing_ok=True)
         whole = self.file.new if self.file is not None else None
         self.out = Output(log, keep=most_kept(work, order.workflow), redactor=host.redactor, whole=whole)
         self.err = Output(error_log, keep=STDERR_TAIL, redactor=host.redactor)
@@ -240,7 +241,7 @@ class Ended:
 
 
 async def _until_end(child: Child, family: Family, order: TaskOrder, stopping: Stopping) -> Ended:
-    first = await stopping.or_ends(child.ended, within=order.step.timeout)
+    first = await stopping.or_ends(child, within=order.step.timeout)
     if first != "ended":
         await families.stop(family.members, main=child, forced=lambda: stopping.is_forced)
     code = await child.ended
@@ -266,15 +267,6 @@ def _start(prepared: Program, out: Pipe, err: Pipe) -> Child:
         )
     finally:
         os.close(source)
-
-
-def open_pipes(out: Output, err: Output) -> tuple[Pipe, Pipe]:
-    first = Pipe(out)
-    try:
-        return first, Pipe(err)
-    except OSError:
-        first.close()
-        raise
 
 
 def needs_launcher(limits: Limits | None) -> bool:

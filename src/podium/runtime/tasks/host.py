@@ -11,7 +11,7 @@ from podium.core.redaction import Redactor
 from podium.core.templates import render
 from podium.errors import PodiumError
 from podium.model.plan import Work
-from podium.runtime.rundir import RunDirectory, file_name
+from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.order import TaskOrder
 
 # What a child gets under `env_policy: minimal`.
@@ -71,8 +71,7 @@ class TaskHost:
         environment["PODIUM_STEP"] = order.step.step_id
         environment["PODIUM_VISIT"] = order.visit
         environment["PODIUM_ATTEMPT"] = str(order.attempt)
-        name = f"{file_name(order.path)}.{order.attempt}"
-        environment["PODIUM_OUTPUT"] = f"{directory}/{self.directory.outputs.name}/{name}"
+        environment["PODIUM_OUTPUT"] = self.directory.output_values(order.path, order.attempt)
         return environment
 
     def secrets_of(self, work: Work) -> dict[str, str]:

@@ -61,6 +61,16 @@ class TaskResult:
     payload: dict[str, Any]
 
 
+class Ending(Protocol):
+    """What comes to an end: a future, or a child process."""
+
+    def done(self) -> bool: ...
+
+    def add_done_callback(self, tell: Callable[[Any], object], /) -> object: ...
+
+    def remove_done_callback(self, tell: Callable[[Any], object], /) -> object: ...
+
+
 class Stopping:
     """A wish to stop an attempt: asked for, or forced; the code says why."""
 
@@ -80,9 +90,7 @@ class Stopping:
         if self._wake is not None:
             self._wake()
 
-    async def or_ends(
-        self, *work: "asyncio.Future[Any]", within: float | None
-    ) -> Literal["ended", "asked", "late"]:
+    async def or_ends(self, *work: "Ending", within: float | None) -> Literal["ended", "asked", "late"]:
         """What comes first: something of the work ends, somebody asks for its end, or the time is over."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()

@@ -31,7 +31,7 @@ class Output:
 
     def __init__(
         self,
-        log: Path,
+        log: str | Path,
         *,
         keep: int,
         redactor: Redactor | None,
@@ -69,7 +69,7 @@ class Output:
             return
         try:
             if self._file is None:
-                self._file = self._log.open("wb", buffering=0)
+                self._file = Path(self._log).open("wb", buffering=0)  # noqa: SIM115 - see `close`
             self._file.write(chunk)
         except OSError as error:
             self._fail(error)
@@ -150,8 +150,7 @@ class Lines:
 class Pipe:
     """Carries what a program writes to an `Output`.
 
-    Most programs are done in a moment and write little: their pipe is read once, at their end. Only who takes longer is
-    listened to; until then the pipe itself has room.
+    It is read once, at the program's end, unless somebody listens to it before.
     """
 
     def __init__(self, output: Output) -> None:
@@ -163,13 +162,12 @@ class Pipe:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self._reader, _F_SETPIPE_SZ, output.room)
         self._is_open = True
-        self._listening: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
-            _A_MOMENT, self._listen
-        )
+        self._is_listened_to = False
 
-    def _listen(self) -> None:
-        self._listening = None
-        asyncio.get_running_loop().add_reader(self._reader, self._on_readable)
+    def listen(self) -> None:
+        if self._is_open and not self._is_listened_to:
+            self._is_listened_to = True
+            asyncio.get_running_loop().add_reader(self._reader, self._on_readable)
 
     def close_writer(self) -> None:
         """Ours: the program has its own by now."""
@@ -215,8 +213,27 @@ class Pipe:
 
     def _let_go(self) -> None:
         self._is_open = False
-        if self._listening is not None:
-            self._listening.cancel()
-        else:
+        if self._is_listened_to:
             asyncio.get_running_loop().remove_reader(self._reader)
         os.close(self._reader)
+
+
+def open_pipes(out: Output, err: Output) -> tuple[Pipe, Pipe]:
+    """For both streams of a program.
+
+    Most programs are done in a moment and write little. Only who takes longer is listened to; until then the pipes
+    themselves have room.
+    """
+    first = Pipe(out)
+    try:
+        pipes = first, Pipe(err)
+    except OSError:
+        first.close()
+        raise
+    asyncio.get_running_loop().call_later(_A_MOMENT, _listen, pipes)
+    return pipes
+
+
+def _listen(pipes: tuple[Pipe, Pipe]) -> None:
+    for pipe in pipes:
+        pipe.listen()

@@ -10,10 +10,10 @@ import ctypes
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 # Of a child killed by signal n.
@@ -81,6 +81,7 @@ class Child:
             os.waitpid(pid, 0)
             raise
         self._ended: asyncio.Future[int] = loop.create_future()
+        self._told: list[Callable[[Any], object]] = []
         awaited.add(pid)
         loop.add_reader(self._pidfd, self._on_end)
 
@@ -88,6 +89,21 @@ class Child:
     def ended(self) -> "asyncio.Future[int]":
         """The exit code: of a child killed by signal n, 128 + n."""
         return self._ended
+
+    # As of a future, but told in the moment in which it ends, and not in a later turn of the event loop.
+
+    def done(self) -> bool:
+        return self._ended.done()
+
+    def add_done_callback(self, tell: Callable[[Any], object], /) -> None:
+        if self.done():
+            tell(self)
+        else:
+            self._told.append(tell)
+
+    def remove_done_callback(self, tell: Callable[[Any], object], /) -> None:
+        if tell in self._told:
+            self._told.remove(tell)
 
     def _on_end(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
@@ -103,6 +119,9 @@ class Child:
         awaited.discard(self.pid)
         if not self._ended.done():
             self._ended.set_result(code)
+        for tell in self._told:
+            tell(self)
+        self._told.clear()
 
 
 def spawn(

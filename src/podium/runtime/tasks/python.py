@@ -9,6 +9,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final
 
 from podium.core.expressions import EvaluationError
@@ -17,7 +18,6 @@ from podium.errors import PodiumError
 from podium.model.plan import Python
 from podium.runtime.tasks import families, placing
 from podium.runtime.tasks.capturing import check_files, check_schema, lines_of, most_shown, take_values
-from podium.runtime.tasks.commands import open_pipes
 from podium.runtime.tasks.families import Family
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
@@ -31,7 +31,7 @@ from podium.runtime.tasks.order import (
     stopped,
     timed_out,
 )
-from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe
+from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe, open_pipes
 from podium.runtime.tasks.workers import Worker, Workers
 
 # Made once: `json.dumps` would make another for every call.
@@ -103,7 +103,7 @@ class PythonTasks:
         order, child = prepared.order, worker.child
         answer = asyncio.ensure_future(worker.call(prepared.request(), pipes))
         # The process, too: a child it has forked may hold the other end of the socket open.
-        first = await stopping.or_ends(answer, child.ended, within=order.step.timeout)
+        first = await stopping.or_ends(answer, child, within=order.step.timeout)
         given = answer.result() if answer.done() else None
         if given is not None:
             for pipe in pipes:
@@ -182,7 +182,7 @@ class Prepared:
             return
         self._env = host.environment_of(order, body.work)
         self._cwd = placing.workdir(body.work, lookup, host.workspace)
-        directory.output_values(order.path, order.attempt).unlink(missing_ok=True)
+        Path(directory.output_values(order.path, order.attempt)).unlink(missing_ok=True)
         out, err = (directory.fresh_step_file(order.path, order.attempt, kind) for kind in ("out", "err"))
         self.out = Output(out, keep=0, redactor=host.redactor)
         self.err = Output(err, keep=STDERR_TAIL, redactor=host.redactor)

@@ -313,7 +313,7 @@ class Git:
                 os.close(source)
             family = Family(self._run_id, self._visit, child.pid)
             try:
-                first = await stopping.or_ends(child.ended, within=_GIT_SECONDS)
+                first = await stopping.or_ends(child, within=_GIT_SECONDS)
             except asyncio.CancelledError:
                 families.kill(family.members)
                 raise
