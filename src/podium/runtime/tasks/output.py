@@ -187,17 +187,18 @@ class Pipe:
 
     def end(self) -> None:
         """The program has ended: what it had written is in the pipe, and no more than that is read."""
-        if self._is_open:
-            left = fcntl.fcntl(self._reader, _F_GETPIPE_SZ)
-            while left > 0 and self._is_open:
-                try:
-                    chunk = os.read(self._reader, min(_CHUNK, left))
-                except BlockingIOError:
-                    break
-                if not chunk:
-                    self._let_go()
-                self.output.write(chunk)
-                left -= len(chunk)
+        left: int | None = None
+        while self._is_open and left != 0:
+            try:
+                chunk = os.read(self._reader, min(_CHUNK, left) if left is not None else _CHUNK)
+            except BlockingIOError:
+                break
+            if not chunk:
+                self._let_go()
+                break
+            self.output.write(chunk)
+            # Asked for only now: most have written nothing.
+            left = (left or fcntl.fcntl(self._reader, _F_GETPIPE_SZ)) - len(chunk)
         self.output.end()
 
     def close(self) -> None:
