@@ -49,7 +49,7 @@ _LOOK_SECONDS: Final = 0.1
 # So that one commit does not grow without end while its caller waits.
 _MOST_AT_ONCE: Final = 500
 # What views wait for at most.
-_MOST_UNTOLD: Final = 1000
+_MOST_UNTOLD: Final = 100
 # How many events pass before the machine is kept again: so many, and one for so many bytes that it takes.
 _KEEP_EVERY: Final = 5000
 _BYTES_PER_EVENT: Final = 64
@@ -136,6 +136,8 @@ class Driver:
         self._observers: list[Observer] = []
         # What the views have not been told yet.
         self._untold: list[EventRecord] = []
+        # What they may ask of these: the items of iterations, by the paths of the steps inside.
+        self._items: dict[str, Any] = {}
         # The log was read to its end once; from here on it is ours.
         self._driving = False
         # What we wrote last, whether or not that was answered.
@@ -213,7 +215,7 @@ class Driver:
                 self._keep_context(record.event_type)
                 self.machine.advance(await whole(record, self._world.payloads))
                 self._count_attempt(record)
-                # One by one: see what is asked of the moment.
+                # One by one: what is known of this moment only is kept.
                 self._tell((record,))
             if not records:
                 return last
@@ -427,15 +429,21 @@ class Driver:
             return
         self._told = records[-1].run_seq
         self._untold += records
-        if len(self._untold) >= _MOST_UNTOLD or any(map(_asks_of_the_moment, records)):
+        for record in records:
+            path = record.step_id
+            if path is not None and "[" in path and path not in self._items:
+                # Once the iteration has ended nobody knows it any more.
+                self._items[path] = self._item_now(path)
+        if len(self._untold) >= _MOST_UNTOLD:
             self.tell_views()
         self._show(self._observers, records)
 
     def tell_views(self) -> None:
         """What they have not been told; now and then, since many records at a time take less than half as long."""
-        records, self._untold = self._untold, []
-        if records:
-            self._show(self._views, records)
+        if self._untold:
+            self._show(self._views, self._untold)
+            self._untold = []
+            self._items.clear()
 
     def _show(self, observers: list[Observer], records: Sequence[EventRecord]) -> None:
         for observer in list(observers):
@@ -457,6 +465,9 @@ class Driver:
         return root.call.context if root is not None and root.call is not None else self._context
 
     def item(self, path: str) -> Any:
+        return self._items[path] if path in self._items else self._item_now(path)
+
+    def _item_now(self, path: str) -> Any:
         found = self.machine.find_scope(path)
         return found[0].item if found is not None else None
 
@@ -535,11 +546,6 @@ _NUDGE: Final = Happening("")
 _ENDS_OF_TASKS: Final = frozenset(
     {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_INTERRUPTED}
 )
-
-
-def _asks_of_the_moment(record: EventRecord) -> bool:
-    """Whether a view will ask for the item of an iteration, which nobody knows any more once that has ended."""
-    return record.step_id is not None and "[" in record.step_id
 
 
 class _Batch:

@@ -571,7 +571,7 @@ def test_a_view_is_told_of_everything_from_the_first_event_on_an_observer_from_n
     asyncio.run(scenario())
 
 
-def test_views_are_told_of_many_events_at_a_time_but_of_iterations_while_their_items_are_known() -> None:
+def test_views_are_told_of_many_events_at_a_time_and_know_the_items_of_iterations_that_have_ended() -> None:
     text = """
     inputs: {names: {type: list}}
     steps:
@@ -598,9 +598,7 @@ def test_views_are_told_of_many_events_at_a_time_but_of_iterations_while_their_i
         await run.drive(names=["one", "two"])
         assert [name for names in told for name in names] == types(await run.log())
         assert items == {"L[0]/I": "one", "L[1]/I": "two"}
-        before, after = told[1], told[-1]
-        assert before.count("StepCompleted") == 2, "A and B, when the loop begins"
-        assert after.count("StepCompleted") == 2, "C and D, at the end"
+        assert len(told) < 4, "when the log was read, and at the end"
 
     asyncio.run(scenario())
 
