@@ -18,6 +18,7 @@ _TYPES: Final = {
     "boolean": (bool,),
     "null": (type(None),),
 }
+JSON_TYPES: Final = (*_TYPES, "integer", "number")
 
 
 def schema_problem(value: Any, schema: Any) -> str | None:
@@ -32,7 +33,7 @@ def _problem(value: Any, schema: Any, root: Any, at: str, depth: int) -> str | N
         return f"{at} is not allowed" if schema is False else None
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        return _problem(value, _resolve(reference, root), root, at, depth + 1)
+        return _problem(value, _referred(reference, root), root, at, depth + 1)
     for check in (_type, _values, _numbers, _texts):
         problem = check(value, schema, at)
         if problem is not None:
@@ -42,16 +43,29 @@ def _problem(value: Any, schema: Any, root: Any, at: str, depth: int) -> str | N
     return problem or _combined(value, schema, root, at, depth)
 
 
-def _resolve(reference: str, root: Any) -> Any:
-    found = root
+def leads_somewhere(reference: str, root: Any) -> bool:
+    """Whether a `$ref` can be followed. One to another schema can not, and is let pass: it says nothing here."""
+    return not reference.startswith("#") or _referred(reference, root) is not _NOWHERE
+
+
+def _referred(reference: str, root: Any) -> Any:
     if not reference.startswith("#"):
         return True
-    for part in reference[1:].split("/")[1:]:
+    first, *parts = reference[1:].split("/")
+    found = root if not first else _NOWHERE
+    for part in parts:
         part = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or part not in found:
-            return True
-        found = found[part]
+        if isinstance(found, list) and len(part) < 10 and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        elif isinstance(found, dict) and part in found:
+            found = found[part]
+        else:
+            return _NOWHERE
     return found
+
+
+# Like everything that is no schema it says nothing; the loader has refused it.
+_NOWHERE: Final = object()
 
 
 def _type(value: Any, schema: dict[str, Any], at: str) -> str | None:

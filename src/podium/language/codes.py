@@ -57,6 +57,7 @@ class Code(StrEnum):
     TOO_MANY_ITEMS = "E310"
     SHELL_SYNTAX = "E311"
     INVALID_NAME = "E312"
+    INVALID_SCHEMA = "E313"
 
     MISSING_KEY = "E401"
     UNKNOWN_KEY = "E402"

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -17,7 +17,7 @@ from podium.language.reader import MAX_BYTES
 from podium.language.references import Names, Place
 from podium.language.source import Source
 from podium.language.templates import ExpressionProblem, parse_template
-from podium.language.tree import Mapping, Node, Scalar, Sequence
+from podium.language.tree import Mapping, Node, Scalar, Sequence, find
 from podium.language.values import (
     arguments_of,
     command_of,
@@ -51,6 +51,9 @@ from podium.model.plan import (
     Set,
     Work,
 )
+
+if TYPE_CHECKING:
+    from podium.language.result_schemas import Mistake
 
 # Who answers prompts without being declared in the file.
 BUILT_IN_PROVIDERS: Final = ("claude", "codex", "gemini", "anthropic", "openai", "echo")
@@ -391,6 +394,10 @@ def _expect(node: Mapping, names: Names, context: TaskContext) -> Expect:
 def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | None:
     if isinstance(node, Mapping):
         schema: dict[str, Any] = literal_of(node)
+        for mistake in _mistakes(schema):
+            names.problems.error(
+                Code.INVALID_SCHEMA, find(node, mistake.path) or node, mistake.message, mistake.hint
+            )
         return schema
     assert isinstance(node, Scalar)
     path = str(node.value)
@@ -417,7 +424,18 @@ def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | 
             'Write a JSON Schema into it, like {"type": "object"}.',
         )
         return None
+    for mistake in _mistakes(read):
+        place = "/".join(("", *map(str, mistake.path)))
+        message = f"in {quoted(path)}, at {quoted(place)}: {mistake.message}"
+        names.problems.error(Code.INVALID_SCHEMA, node, message, mistake.hint)
     return read
+
+
+def _mistakes(schema: dict[str, Any]) -> list["Mistake"]:
+    # Loaded with the first schema: few files have one.
+    from podium.language.result_schemas import mistakes_of
+
+    return mistakes_of(schema)
 
 
 def limits_of(node: Mapping, problems: Problems) -> Limits:

@@ -66,6 +66,7 @@ SEMANTIC: Final = frozenset(
         Code.SECRET_STORED,
         Code.TOO_MANY_ITEMS,
         Code.INVALID_NAME,
+        Code.INVALID_SCHEMA,
         # what goes together
         Code.NOT_ONE_ACTION,
         Code.KEY_DOES_NOT_FIT,
