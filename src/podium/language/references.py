@@ -165,6 +165,8 @@ class WorkflowNames(msgspec.Struct):
     unclear: set[str] = msgspec.field(default_factory=set)
     # Whether something was written for a key of a mapping that could not be used.
     has_lost: Callable[[MappingNode, str], bool] = lambda _node, _key: False
+    # The outputs of the workflow that a step calls; None if they are not known.
+    outputs_of: Callable[[Declared], Collection[str] | None] = lambda _step: None
 
     def may_declare(self, what: str, name: str, known: Iterable[str]) -> bool:
         """Whether an unknown name may well be one of those that could not be read, and not a slip of the pen."""
@@ -470,6 +472,8 @@ class _Resolving:
                 )
             case "summary" if rest < len(self._path):
                 return self._one_of(rest, _SUMMARY, "summary") or _NUMBER_OR_NULL
+            case "outputs" if step.action == "call" and rest < len(self._path):
+                return self._output(step, rest)
             case "form" if rest < len(self._path):
                 return self._form(step, rest)
             case "iterations" if rest < len(self._path):
@@ -478,6 +482,18 @@ class _Resolving:
                 return self._step_inside(step, rest)
             case _:
                 return fields[name] if rest == len(self._path) else Kinds.ANY
+
+    def _output(self, step: Declared, place: int) -> Kinds:
+        """What a called workflow gives back: only what it declares."""
+        declared = self._names.workflow.outputs_of(step)
+        name = str(self._path[place])
+        if declared is not None and name not in declared:
+            otherwise = f"Add it to the `outputs` of the workflow that {quoted(step.step_id)} calls."
+            return self._unknown(
+                f"the step {quoted(step.step_id)} has no output {quoted(name)}.",
+                suggestion(name, declared, "outputs", otherwise),
+            )
+        return Kinds.ANY
 
     def _form(self, step: Declared, place: int) -> Kinds:
         """What a person filled in: only what was asked for."""

@@ -7,6 +7,7 @@ same plan on any machine: other files come in through `Files`, and nothing else 
 """
 
 import re
+from collections.abc import Collection
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from typing import Any, Final
@@ -25,7 +26,7 @@ from podium.language.kinds import Kinds
 from podium.language.problems import Problems
 from podium.language.reader import read_yaml
 from podium.language.references import Names, Place, WorkflowNames
-from podium.language.scopes import Scope
+from podium.language.scopes import Declared, Scope
 from podium.language.shapes import Checker
 from podium.language.source import Position
 from podium.language.tasks import (
@@ -121,6 +122,8 @@ class _Document(msgspec.Struct):
     labels: dict[str, str] | None = None
     priority: int = 0
     concurrency: Concurrency | None = None
+    # Not all that the file declares could be read, or is as it was meant.
+    has_errors: bool = False
 
 
 class _Reading:
@@ -137,7 +140,9 @@ class _Reading:
         self._depth = 0
         self._told_depth = False
         # What came of those that are called: a file is read, and complained about, once.
-        self._called_files: dict[str, Workflow | None] = {}
+        self._called_files: dict[str, _Document | None] = {}
+        # By the file of the call and the path in it, so that no reference has to look for a file again.
+        self._outputs: dict[tuple[str, str], Collection[str] | None] = {}
         self._first_is_identified = False
 
     def read(self, file: FoundFile) -> _Document | None:
@@ -166,6 +171,7 @@ class _Reading:
             env_allow=set(texts_at(root, "env_allow")),
             unclear=_unclear(root, checker),
             has_lost=checker.has_lost,
+            outputs_of=lambda step: self._outputs_of(step, file),
         )
         if context_node is not None:
             _check_no_secrets(context_node, names, problems)
@@ -233,17 +239,15 @@ class _Reading:
             {key: str(value) for key, value in literal_of(labels).items()} if labels is not None else None,
             scalar_at(root, "priority", 0),
             _concurrency(root, after),
+            problems.report.has_errors,
         )
 
     # --- calls ------------------------------------------------------------------------------------
 
     def _call(self, node: Mapping, names: Names, context: WorkflowContext) -> Body:
         """Another file, compiled into this plan: one run, one log, and no engine has to know."""
-        call = node.entries["call"].value
-        inputs: Node | None = None
-        path: Node | None = call
-        if isinstance(call, Mapping):
-            path, inputs = value_at(call, "workflow"), value_at(call, "inputs")
+        call, path = node.entries["call"].value, _path_of(node)
+        inputs = value_at(call, "inputs") if isinstance(call, Mapping) else None
         called = self._called(path, names.scope.depth(), context) if isinstance(path, Scalar) else None
         given_inputs = inputs.entries if isinstance(inputs, Mapping) else {}
         values: dict[str, Data] = {}
@@ -261,13 +265,29 @@ class _Reading:
             check_given_inputs(given_node, path, called.inputs, _shown(path), kinds, names.problems)
         return Call(called or _NOTHING, values)
 
-    def _identify_first(self) -> None:
-        """The first file came in by its name; files that call it know it as `Files` does."""
+    def _outputs_of(self, step: Declared, file: str) -> Collection[str] | None:
+        """What the workflow that a step calls gives back; None if that is not known: the call says why."""
+        path = _path_of(step.node)
+        if not isinstance(path, Scalar):
+            return None
+        key = (file, str(path.value))
+        if key not in self._outputs:
+            self._outputs[key] = None
+            found = self._files.read(str(path.value), file)
+            if found is not None and not self._is_open(found):
+                document = self._compiled(found, step.scope.depth())
+                if document is not None and not document.has_errors:
+                    self._outputs[key] = document.workflow.outputs
+        return self._outputs[key]
+
+    def _is_open(self, file: FoundFile) -> bool:
+        # The first file came in by its name; files that call it know it as `Files` does.
         if not self._first_is_identified:
             self._first_is_identified = True
             name = self._open[0]
             found = self._files.read(name.rsplit("/", 1)[-1], name)
             self._open[0] = found.identity if found is not None else name
+        return file.identity in self._open
 
     def _called(self, path: Scalar, depth: int, context: WorkflowContext) -> Workflow | None:
         name = str(path.value)
@@ -282,8 +302,7 @@ class _Reading:
         found = find_file(path, name, context.problems, context.tasks)
         if found is None:
             return None
-        self._identify_first()
-        if found.identity in self._open:
+        if self._is_open(found):
             way = "" if self._open[-1] == found.identity else ", by way of others"
             context.problems.error(
                 Code.CALLS_ITSELF,
@@ -292,13 +311,8 @@ class _Reading:
                 "Write a loop instead: `while:` or `repeat_until:`.",
             )
             return None
-        # Before it is read: how deep it stands is what bounds everybody who walks the plan.
-        if self._depth + depth < MOST_NESTED and found.identity not in self._called_files:
-            self._depth += depth
-            document = self.read(found)
-            self._depth -= depth
-            self._called_files[found.identity] = document.workflow if document is not None else None
-        called = self._called_files.get(found.identity)
+        document = self._compiled(found, depth)
+        called = document.workflow if document is not None else None
         inside = depth_of(called) if called is not None else 1
         if self._depth + depth + inside > MOST_NESTED and not self._told_depth:
             self._told_depth = True
@@ -310,10 +324,24 @@ class _Reading:
             )
         return called
 
+    def _compiled(self, file: FoundFile, depth: int) -> _Document | None:
+        # Before it is read: how deep it stands is what bounds everybody who walks the plan.
+        if self._depth + depth < MOST_NESTED and file.identity not in self._called_files:
+            self._depth += depth
+            self._called_files[file.identity] = self.read(file)
+            self._depth -= depth
+        return self._called_files.get(file.identity)
+
 
 _EMPTY: Final = Mapping(0, 0, {})
 # Stands for a workflow that could not be read; an error has been reported, so no plan is made of it.
 _NOTHING: Final = Workflow("", Block("implied", ()))
+
+
+def _path_of(step: Mapping) -> Node | None:
+    """Where a `call` says which file it means."""
+    call = value_at(step, "call")
+    return value_at(call, "workflow") if isinstance(call, Mapping) else call
 
 
 def _shown(path: Node) -> str:
