@@ -241,3 +241,32 @@ def test_what_was_changed_in_a_worktree_is_recorded_and_made_again(place: Place)
     first, second = (place.file("artifacts/diffs/A.1.diff", run_id).read_text() for run_id in ("r1", "r2"))
     assert "+more" in first
     assert first == second
+
+
+VALUES = """
+providers: {mine: {argv: [sh]}}
+steps:
+  - {name: A, provider: mine, prompt: 'echo "n=$((1+1))" > $PODIUM_OUTPUT; echo fine'}
+  - {name: B, command: [echo, "${steps.A.outputs.n}"]}
+  - {name: C, provider: mine, prompt: 'echo reason=broken > $PODIUM_OUTPUT; exit 1', allow_failure: true}
+  - {name: D, provider: mine, prompt: 'echo so=far > $PODIUM_OUTPUT; sleep 60', timeout: 1, allow_failure: true}
+  - {name: E, provider: mine, prompt: 'mkfifo $PODIUM_OUTPUT; echo fine', allow_failure: true}
+"""
+
+
+@pytest.mark.rule("D62")
+def test_an_agents_program_leaves_values_for_others_as_a_command_does(place: Place) -> None:
+    place.write(VALUES)
+    for run_id, way in ((place.run_id, "--record"), (f"{place.run_id}-again", "--replay")):
+        place.run("run", "w.yaml", "--run-id", run_id, way, "kept")
+        steps = place.state(run_id)["steps"]
+        assert (steps["A"]["output"], steps["A"]["outputs"]) == ("fine", {"n": "2"})
+        assert steps["B"]["output"] == "2\n"
+        assert steps["C"]["outputs"] == {"reason": "broken"}
+        assert (steps["D"]["timed_out"], steps["D"]["outputs"]) == (True, {"so": "far"})
+        assert (steps["E"]["error"]["code"], steps["E"]["error"]["message"]) == (
+            "AGENT_ERROR",
+            "$PODIUM_OUTPUT is no file any more",
+        )
+    left = [path.name for path in place.file("outputs").iterdir()]
+    assert left == ["E.1"], "what is no file cannot be read, and holds nothing"

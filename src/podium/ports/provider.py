@@ -215,6 +215,8 @@ class AgentOutcome:
     error: AgentError | None = None
     # What a user should know although it is no failure.
     warnings: tuple[str, ...] = ()
+    # Values that the program, or a tool of it, wrote to $PODIUM_OUTPUT. Providers need not care.
+    outputs: Mapping[str, str] = field(default_factory=dict)
 
 
 # --- who is asked ---------------------------------------------------------------------------------

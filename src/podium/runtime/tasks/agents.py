@@ -23,6 +23,7 @@ from podium.core.templates import render, render_arguments
 from podium.errors import PodiumError
 from podium.model.plan import Agent, Limits
 from podium.ports.provider import (
+    AgentError,
     AgentOutcome,
     AgentRequest,
     AgentSettings,
@@ -36,7 +37,15 @@ from podium.ports.provider import (
 )
 from podium.runtime.rundir import inside
 from podium.runtime.tasks import long_prompts, placing
-from podium.runtime.tasks.capturing import check_files, lines_of, most_shown, parse_json, text_facts
+from podium.runtime.tasks.capturing import (
+    NotAsExpected,
+    check_files,
+    lines_of,
+    most_shown,
+    parse_json,
+    take_values,
+    text_facts,
+)
 from podium.runtime.tasks.commands import CommandTasks
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
@@ -283,6 +292,8 @@ class AgentTasks:
             request.folder.mkdir(mode=0o700, exist_ok=True)
         for path, content in call.files.items():
             path.write_bytes(content)
+        values = self._host.directory.output_values(order.path, order.attempt)
+        Path(values).unlink(missing_ok=True)
         prompt = os.memfd_create("prompt")
         try:
             # In memory: a prompt may hold what must not lie in a file, and a pipe would have to be fed.
@@ -301,6 +312,7 @@ class AgentTasks:
             outcome = await asyncio.to_thread(provider.interpret, request, result)
         else:
             outcome = provider.interpret(request, result)
+        outcome = _with_values(outcome, values)
         # Our own limit and wish outrank whatever the program says about itself.
         if ended.timed_out:
             return timed_out(order.step.timeout, **ended.facts, **_so_far(outcome))
@@ -344,6 +356,8 @@ class AgentTasks:
             facts["session"] = outcome.session_id
         if outcome.session_usage is not None:
             facts["sessionUsage"] = _plain(outcome.session_usage)
+        if outcome.outputs:
+            facts["outputs"] = dict(outcome.outputs)
         if outcome.denials:
             facts["denials"] = [f"{one.tool} {one.detail}".strip() for one in outcome.denials]
         told = [*warnings, *outcome.warnings]
@@ -453,8 +467,16 @@ def _again(request: AgentRequest, outcome: AgentOutcome, provider: Provider, rep
     )
 
 
+def _with_values(outcome: AgentOutcome, file: str) -> AgentOutcome:
+    """With what was written to $PODIUM_OUTPUT; the file is gone then."""
+    try:
+        return replace(outcome, outputs=take_values(file))
+    except NotAsExpected as problem:
+        return replace(outcome, error=outcome.error or AgentError("AGENT_ERROR", str(problem)))
+
+
 def _added(outcome: AgentOutcome, earlier: AgentOutcome) -> AgentOutcome:
-    """Both turns were paid for."""
+    """Both turns were paid for, and what either left for others is there."""
     one, other = outcome.usage, earlier.usage
     cost = None if one.cost_usd is None or other.cost_usd is None else one.cost_usd + other.cost_usd
     usage = Usage(
@@ -472,12 +494,15 @@ def _added(outcome: AgentOutcome, earlier: AgentOutcome) -> AgentOutcome:
         outcome.denials,
         outcome.error,
         outcome.warnings,
+        {**earlier.outputs, **outcome.outputs},
     )
 
 
 def _so_far(outcome: AgentOutcome) -> dict[str, Any]:
-    """Of an agent that was stopped: the session one can go on with, and what is known to be paid."""
+    """Of an agent that was stopped: the session one can go on with, what it left, and what is known to be paid."""
     facts: dict[str, Any] = {}
+    if outcome.outputs:
+        facts["outputs"] = dict(outcome.outputs)
     if outcome.session_id is not None:
         facts["session"] = outcome.session_id
     if outcome.session_usage is not None:

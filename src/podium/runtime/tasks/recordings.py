@@ -109,6 +109,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     denials: tuple[Denial, ...] = ()
     error: AgentError | None = None
     warnings: tuple[str, ...] = ()
+    outputs: dict[str, str] = {}
 
 
 class KeptCall(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -345,6 +346,7 @@ def _answer_of(outcome: AgentOutcome, begun_by: str | None) -> Answer:
         outcome.denials,
         outcome.error,
         outcome.warnings,
+        dict(outcome.outputs),
     )
 
 
@@ -358,6 +360,7 @@ def _outcome(answer: Answer) -> AgentOutcome:
         answer.denials,
         answer.error,
         answer.warnings,
+        answer.outputs,
     )
 
 
