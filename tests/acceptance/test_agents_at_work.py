@@ -111,6 +111,55 @@ def test_a_terminal_shows_the_turn_and_the_tool_of_a_running_agent_in_one_line(p
     assert len(line[0].split("\x1b")[0]) <= 60
 
 
+def test_logs_show_what_an_agent_did_and_answered_and_its_stream_only_if_asked(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: Ask, provider: claude, prompt: how are you}
+          - {name: Say, command: [echo, said]}
+          - {name: Mine, provider: mine, prompt: echo as it prints}
+          - {name: Echo, provider: echo, prompt: given back}
+        providers: {mine: {argv: [sh]}}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    first, *rest = place.run("logs", place.run_id).stdout.split("== ")[1:]
+    assert first.startswith("Ask attempt 1\nturn 1: Bash cat secret [2J; ls xxx")
+    assert first.endswith("\nturn 2: writes (80 tokens)\n")
+    assert rest == [
+        "Ask attempt 1 (answer)\nfine\n",
+        "Say attempt 1\nsaid\n",
+        "Mine attempt 1\nas it prints\n",
+        "Echo attempt 1 (answer)\ngiven back\n",
+    ]
+    head, *lines = place.run("logs", place.run_id, "Ask", "--raw").stdout.splitlines()
+    assert head == "== Ask attempt 1"
+    assert [json.loads(line)["type"] for line in lines] == [
+        "system",
+        "assistant",
+        "user",
+        "assistant",
+        "result",
+    ]
+
+
+def test_the_logs_of_an_agent_can_be_followed_while_it_works(place: Place) -> None:
+    (place.folder / "hold").touch()
+    running = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until(lambda: "turn 1" in progress(place))
+    following = place.begin("logs", place.run_id, "Ask", "--follow")
+    lines = following.stdout
+    assert lines is not None
+    assert [lines.readline() for _ in range(2)][1].startswith("turn 1: Bash")
+    (place.folder / "hold").unlink()
+    code, out, _ = ended(following)
+    assert (code, ended(running)[0]) == (0, 0)
+    assert out.endswith("turn 2: writes (80 tokens)\n== Ask attempt 1 (answer)\nfine\n")
+    assert out.count("turn 1: Bash") <= 1, (
+        "each line once, though the tokens of the first turn may be told later"
+    )
+
+
 @pytest.mark.rule("D31", "D50")
 def test_an_agent_of_a_killed_run_goes_on_in_its_conversation(place: Place) -> None:
     (place.folder / "hold").touch()
@@ -270,3 +319,12 @@ def test_an_agents_program_leaves_values_for_others_as_a_command_does(place: Pla
         )
     left = [path.name for path in place.file("outputs").iterdir()]
     assert left == ["E.1"], "what is no file cannot be read, and holds nothing"
+
+
+def test_with_stream_a_program_of_ones_own_is_shown_as_it_prints(place: Place) -> None:
+    place.write(
+        "providers: {mine: {argv: [sh]}}\nsteps: [{name: Ask, provider: mine, prompt: echo as it prints}]"
+    )
+    out = place.run("run", "w.yaml", "--run-id", place.run_id, "--stream").stdout
+    assert "Ask | as it prints" in out
+    assert "turn 1" not in out

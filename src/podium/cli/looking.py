@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from podium.cli.output import print_json, told_usage, usage_cells
+from podium.cli.progress import is_of_an_agent
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.language.diagnostics import visible
 from podium.model.runs import Run
@@ -78,12 +79,19 @@ def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json:
 @click.argument("step", required=False)
 @_RUNS
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
+@click.option("--raw", is_flag=True, help="Of agents, too, all that their programs wrote.")
 @store_option
 @tenant_option
 def logs(
-    run_id: str, step: str | None, runs: Path | None, follow: bool, store: str | None, tenant: str
+    run_id: str,
+    step: str | None,
+    runs: Path | None,
+    follow: bool,
+    raw: bool,
+    store: str | None,
+    tenant: str,
 ) -> int:
-    """Print what the steps of a run wrote, all of them or one STEP."""
+    """Print what the steps of a run wrote, all of them or one STEP; of agents, what they did and answered."""
     directory = RunDirectory(runs_folder(runs), run_id)
 
     async def find(opened: Store) -> Run:
@@ -92,25 +100,35 @@ def logs(
     run = using_store(store, find)
     shown: dict[Path, int] = {}
     while True:
-        _print_new(directory, step, shown)
+        _print_new(directory, step, shown, raw=raw)
         if not follow or run.status in TERMINAL:
             return 0
         time.sleep(0.2)
         run = using_store(store, find)
 
 
-def _print_new(directory: RunDirectory, step: str | None, shown: dict[Path, int]) -> None:
+# What is shown of a visit: the kinds of its files, and how they are called. Of an agent that is watched what it did and
+# answered; what its program wrote is for programs.
+_PRINTED: Final = {"out": "", "err": " (stderr)"}
+_OF_AN_AGENT: Final = {"progress": "", "txt": " (answer)", "err": " (stderr)"}
+
+
+def _print_new(directory: RunDirectory, step: str | None, shown: dict[Path, int], *, raw: bool) -> None:
     wanted = None if step is None else file_name(step)
     for file in sorted(directory.steps.glob("*"), key=lambda file: file.stat().st_mtime_ns):
         name, _, kind = file.name.rpartition(".")
         base, _, attempt = name.rpartition(".")
-        if kind not in ("out", "err") or (wanted is not None and base != wanted):
+        marks = _OF_AN_AGENT if not raw and is_of_an_agent(file) else _PRINTED
+        if kind not in marks or (wanted is not None and base != wanted):
             continue
-        if file.stat().st_size <= shown.get(file, 0):
+        size, place = file.stat().st_size, shown.get(file, 0)
+        if size < place:
+            # Begun again, by whoever has taken the run up.
+            place = 0
+        if size == place:
             continue
-        mark = "" if kind == "out" else " (stderr)"
-        click.echo(f"== {visible(base.replace('~', '/'))} attempt {attempt}{mark}")
-        shown[file] = _print_from(file, shown.get(file, 0))
+        click.echo(f"== {visible(base.replace('~', '/'))} attempt {attempt}{marks[kind]}")
+        shown[file] = _print_from(file, place)
 
 
 def _print_from(file: Path, place: int) -> int:

@@ -121,7 +121,7 @@ class Lines(Quiet):
         while self._stream:
             await asyncio.sleep(_LOOK_SECONDS)
             for file in list(self._shown):
-                if not _is_an_agents(file):
+                if not _is_for_programs(file):
                     self._show_new(file, whole_lines=True)
 
     def _all_files(self, record: EventRecord) -> list[Path]:
@@ -131,7 +131,7 @@ class Lines(Quiet):
 
     def _files(self, record: EventRecord) -> list[Path]:
         """Those for people."""
-        return [file for file in self._all_files(record) if not _is_an_agents(file)]
+        return [file for file in self._all_files(record) if not _is_for_programs(file)]
 
     def _show_rest(self, record: EventRecord) -> None:
         for file in self._files(record):
@@ -161,9 +161,14 @@ class Lines(Quiet):
                 click.echo(f"         {visible(record.step_id or '')} | {visible(line)}")
 
 
-def _is_an_agents(file: Path) -> bool:
-    """Whether it is what an agent program writes for programs; people get its progress."""
-    return file.suffix == ".out" and file.with_suffix(".progress").exists()
+def _is_for_programs(file: Path) -> bool:
+    """Whether it is what an agent's program writes; people get its progress."""
+    return file.suffix == ".out" and is_of_an_agent(file)
+
+
+def is_of_an_agent(file: Path) -> bool:
+    """Whether it belongs to a visit of an agent that is watched: one that tells how far it is."""
+    return file.with_suffix(".progress").exists()
 
 
 class JsonLines:

@@ -114,6 +114,7 @@ def test_what_a_tool_is_used_on_is_shown_in_one_short_line_that_controls_no_term
 
 def test_a_secret_is_masked_before_anything_is_cut(host: TaskHost) -> None:
     watch = Watch(order(), find_provider("claude"), host)
+    watch.begin()
     output = Output(host.directory.path / "log", keep=10, redactor=host.redactor, on_line=watch.hear)
     command = "z" * (200 - len("s3cr")) + SECRET
     raw = json.dumps(claude(uses("Bash", command=command))).encode() + b"\n"
@@ -145,6 +146,7 @@ class Broken:
 def test_a_provider_that_cannot_follow_its_agent_does_no_harm(host: TaskHost) -> None:
     provider: Provider = Broken()  # type: ignore[assignment]
     watch = Watch(order(), provider, host)
+    watch.begin()
     watch.hear(b"a")
     watch.hear(b"b")
     assert lines(host) == ["it cannot be followed any more: KeyError"]
@@ -169,5 +171,13 @@ def test_progress_has_a_limit(host: TaskHost) -> None:
 @pytest.mark.parametrize("session", ["--dangerous", "", "a\nb", "x" * 201])
 def test_a_session_that_is_no_name_is_not_gone_on_with(host: TaskHost, session: str) -> None:
     watch = Watch(order(), find_provider("claude"), host)
+    watch.begin()
     watch.keep_session(session)
     assert interrupted_session(order(2), find_provider("claude"), host) is None
+
+
+def test_who_is_not_shown_is_heard_all_the_same(host: TaskHost) -> None:
+    watch = Watch(order(), find_provider("claude"), host)
+    watch.hear(json.dumps(claude(uses("Bash", command="ls"))).encode())
+    assert not host.directory.step_file("Ask", 1, "progress").exists()
+    assert "s" in host.directory.step_file("Ask", 1, "session").read_text()

@@ -43,11 +43,13 @@ class Watch:
         self._tokens_before = 0
         self._tokens = 0
         self._last = ""
+        self._is_shown = False
         self._left = _MOST_PROGRESS
         self._lines_left = _MOST_LINES
 
     def begin(self) -> None:
-        """An empty file says that there is somebody to be watched."""
+        """An empty file says that there is somebody to be watched. Without one nothing is told, only heard."""
+        self._is_shown = True
         self._put(b"", new=True)
 
     def keep_session(self, session: str) -> None:
@@ -105,7 +107,7 @@ class Watch:
         return f" ({tokens} tokens)" if tokens else ""
 
     def tell(self, line: str) -> None:
-        if line == self._last:
+        if line == self._last or not self._is_shown:
             return
         self._last = line
         written = f"{line}\n".encode()
