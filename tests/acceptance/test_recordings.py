@@ -329,6 +329,19 @@ def test_no_secret_is_ever_in_a_recording(place: Agents) -> None:
     assert (place.workspace / "token.txt").read_text() == "***\n"
 
 
+def test_a_secret_of_several_lines_is_not_kept_line_by_line(place: Agents) -> None:
+    place.write(
+        """
+        secrets: [KEY]
+        steps: [{name: Say, provider: echo, secrets: [KEY], prompt: "this is it: ${env.KEY}"}]
+        """
+    )
+    place.record(env={"KEY": "begin-of-key\nmiddle-of-key\nend-of-key"})
+    kept = json.loads((place.folder / "kept/Say.1.json").read_text())
+    assert kept["asked"]["prompt"] == ["this is it: ***"]
+    assert kept["answer"]["text"] == ["this is it: ***"]
+
+
 def test_a_call_that_its_join_made_needless_waits_to_be_stopped_again(place: Agents) -> None:
     place.write(
         """

@@ -236,7 +236,7 @@ def _asked(host: TaskHost, order: TaskOrder, request: AgentRequest, turn: Turn, 
         order.path,
         order.attempt,
         body.provider,
-        request.prompt.split("\n"),
+        _lines(request.prompt, host),
         turn,
         _set(request.settings),
         msgspec.to_builtins(request.schema),
@@ -248,6 +248,11 @@ def _asked(host: TaskHost, order: TaskOrder, request: AgentRequest, turn: Turn, 
         plain = masked(plain, host.redactor)
     # Through JSON: what is compared is what can be read back.
     return msgspec.json.decode(msgspec.json.encode(plain), type=Asked)
+
+
+def _lines(text: str, host: TaskHost) -> list[str]:
+    """Masked before it is cut: a secret may have several lines."""
+    return (host.redactor.redact(text) if host.redactor is not None else text).split("\n")
 
 
 def _set(settings: AgentSettings) -> dict[str, Any]:
@@ -304,7 +309,7 @@ class Recorder:
         if isinstance(result, AgentOutcome) and watched.warnings:
             # Part of the answer, so that a replay says the same.
             result = replace(result, warnings=(*result.warnings, *watched.warnings))
-        call = self._kept(asked, result, watched)
+        call = self._kept(asked, result, watched, host)
         try:
             await asyncio.to_thread(
                 write_atomically, self._folder / f"{asked.call}.json", _written(call, host)
@@ -321,13 +326,13 @@ class Recorder:
                 if path.name != _MARK:
                     path.unlink(missing_ok=True)
 
-    def _kept(self, asked: Asked, result: Answering, watched: "_Watched") -> KeptCall:
+    def _kept(self, asked: Asked, result: Answering, watched: "_Watched", host: TaskHost) -> KeptCall:
         self._ended += 1
         if isinstance(result, TaskResult):
             answer, ended = None, result.payload
         else:
             begun_by = self._sessions.begun(result.session_id, asked.call)
-            answer, ended = _answer_of(result, begun_by), None
+            answer, ended = _answer_of(result, begun_by, host), None
         return KeptCall(asked, answer, ended, watched.in_workspace, watched.in_artifacts, self._ended)
 
 
@@ -335,9 +340,9 @@ def _not_written(folder: Path, error: OSError) -> RecordingUnusable:
     return RecordingUnusable(f"the recording {str(folder)!r} cannot be written: {error.strerror or error}")
 
 
-def _answer_of(outcome: AgentOutcome, begun_by: str | None) -> Answer:
+def _answer_of(outcome: AgentOutcome, begun_by: str | None, host: TaskHost) -> Answer:
     return Answer(
-        outcome.text.split("\n"),
+        _lines(outcome.text, host),
         outcome.structured,
         outcome.session_id,
         begun_by,
