@@ -283,13 +283,26 @@ def test_a_secret_on_its_way_into_a_file_is_told_and_not_changed(tmp_path: Path)
         sh("echo nothing", "B", secrets=["TOKEN"], output_file="b"),
         {"name": "C", "python": "give:it", "secrets": ["TOKEN"], "output_file": "c"},
         {"name": "D", "provider": "echo", "prompt": "${env.TOKEN}", "secrets": ["TOKEN"], "output_file": "d"},
+        # What an agent's program writes is masked before it is read as an answer.
+        {
+            "name": "E",
+            "provider": "mine",
+            "prompt": 'import json, os; print(json.dumps({"text": os.environ["TOKEN"]}))',
+            "secrets": ["TOKEN"],
+            "output_file": "e",
+        },
+        {"name": "F", "provider": "mine", "prompt": 'print(\'{"text": "nothing"}\')', "output_file": "f"},
         secrets=PLANTED,
+        providers={"mine": {"argv": ["python3"], "result": "json", "text_field": "text"}},
     )
-    for name in ("a", "c", "d"):
+    for name in ("a", "c", "d", "e"):
         warning = f"output_file '{name}' holds the value of a secret; files are not masked"
         assert ended.step(name.upper())["warnings"] == [warning]
         assert (ended.directory / "artifacts" / name).read_text() == TOKEN
     assert "warnings" not in ended.step("B")
+    assert "warnings" not in ended.step("F")
+    assert ended.step("E")["output"] == "***"
+    assert leaks_below(ended.directory) == {}
 
 
 @pytest.mark.rule("D33")

@@ -160,7 +160,7 @@ class NewFile:
     """A file that is whole or not there: written beside its target, then renamed."""
 
     def __init__(self, target: Path) -> None:
-        self._target = target
+        self.target = target
         # The name is cut: a target may have the longest name there can be.
         self._temporary = target.with_name(f".{target.name[:40]}.{uuid4().hex[:12]}{_TEMPORARY}")
         try:
@@ -181,12 +181,12 @@ class NewFile:
                 file.flush()
                 if durable:
                     os.fsync(file.fileno())
-            self._temporary.replace(self._target)
+            self._temporary.replace(self.target)
         except BaseException:
             self.discard()
             raise
         if durable:
-            _sync_folder(self._target.parent)
+            _sync_folder(self.target.parent)
         return self._digest.hexdigest()
 
     def discard(self) -> None:

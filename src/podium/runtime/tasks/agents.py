@@ -35,7 +35,7 @@ from podium.ports.provider import (
     Providers,
     Usage,
 )
-from podium.runtime.rundir import inside
+from podium.runtime.rundir import NewFile, inside
 from podium.runtime.tasks import long_prompts, placing
 from podium.runtime.tasks.capturing import (
     NotAsExpected,
@@ -290,6 +290,7 @@ class AgentTasks:
     ) -> AgentOutcome | TaskResult:
         if call.files or call.outputs:
             request.folder.mkdir(mode=0o700, exist_ok=True)
+        unmasked = self._unmasked(order, request)
         for path, content in call.files.items():
             path.write_bytes(content)
         values = self._host.directory.output_values(order.path, order.attempt)
@@ -299,19 +300,22 @@ class AgentTasks:
             # In memory: a prompt may hold what must not lie in a file, and a pipe would have to be fed.
             os.write(prompt, call.stdin)
             stdin = Path(f"/proc/self/fd/{prompt}")
-            program = _AgentProgram(order, call, request, self._host, stdin, watch)
+            program = _AgentProgram(order, call, request, self._host, stdin, watch, unmasked)
             ended = await self._commands.run(_with_time_left(order, until), program, stopping)
         finally:
             os.close(prompt)
+            if unmasked is not None:
+                unmasked.commit(durable=False)
         if isinstance(ended, TaskResult):
             return ended
         stdout = program.log if program.log.exists() else b""
         stderr = program.error_log if program.error_log.exists() else b""
-        result = ProcessResult(ended.code, stdout, stderr)
-        if program.out.size > _SOON_READ:
-            outcome = await asyncio.to_thread(provider.interpret, request, result)
-        else:
-            outcome = provider.interpret(request, result)
+        interpret = partial(_interpreted, provider, request, is_large=program.out.size > _SOON_READ)
+        outcome = await interpret(ProcessResult(ended.code, stdout, stderr))
+        if unmasked is not None and program.out.held_a_secret:
+            # Only the text: that is what the file gets, and who keeps it elsewhere masks it.
+            as_it_is = await interpret(ProcessResult(ended.code, unmasked.target, stderr))
+            outcome = replace(outcome, text=as_it_is.text)
         outcome = _with_values(outcome, values)
         # Our own limit and wish outrank whatever the program says about itself.
         if ended.timed_out:
@@ -319,6 +323,15 @@ class AgentTasks:
         if ended.was_stopped:
             return stopped(stopping.code, **ended.facts, **_so_far(outcome))
         return outcome
+
+    def _unmasked(self, order: TaskOrder, request: AgentRequest) -> NewFile | None:
+        """What the program writes, among the files of the visit, if its answer has to be kept as it is (D35)."""
+        body = order.step.body
+        assert isinstance(body, Agent)
+        if body.work.output_file is None or self._host.redactor is None:
+            return None
+        request.folder.mkdir(mode=0o700, exist_ok=True)
+        return NewFile(request.folder / "unmasked")
 
     async def _send(
         self,
@@ -407,6 +420,7 @@ class _AgentProgram:
         host: TaskHost,
         stdin: Path,
         watch: Watch,
+        unmasked: NewFile | None,
     ) -> None:
         self.argv = list(call.argv)
         self.env = {**request.env, **call.env}
@@ -416,8 +430,23 @@ class _AgentProgram:
         self.keeps_children = False
         self.log = host.directory.fresh_step_file(order.path, order.attempt, "out")
         self.error_log = host.directory.fresh_step_file(order.path, order.attempt, "err")
-        self.out = Output(self.log, keep=_MOST_KEPT, redactor=host.redactor, on_line=watch.hear, room=_ROOM)
+        self.out = Output(
+            self.log,
+            keep=_MOST_KEPT,
+            redactor=host.redactor,
+            whole=unmasked,
+            on_line=watch.hear,
+            room=_ROOM,
+        )
         self.err = Output(self.error_log, keep=STDERR_TAIL, redactor=host.redactor)
+
+
+async def _interpreted(
+    provider: Provider, request: AgentRequest, result: ProcessResult, *, is_large: bool
+) -> AgentOutcome:
+    if is_large:
+        return await asyncio.to_thread(provider.interpret, request, result)
+    return provider.interpret(request, result)
 
 
 def _within_budget(settings: AgentSettings, body: Agent, provider: Provider) -> AgentSettings:
