@@ -182,6 +182,54 @@ def test_large_values_are_taken_over_too(place: Place) -> None:
     assert story(place) == ["A"]
 
 
+@pytest.mark.rule("D30")
+def test_a_step_in_a_worktree_is_taken_over_only_if_it_would_begin_at_the_same_commit(place: Place) -> None:
+    place.write(
+        """
+        providers: {mine: {argv: [sh]}}
+        steps: [{name: Ask, provider: mine, workspace: worktree, cache: true, prompt: cat a.txt; echo done >> a.txt}]
+        """
+    )
+    commit(place, "one")
+    told = place.run("run", "w.yaml", "--run-id", f"{place.run_id}-1").stdout
+    assert "reused" not in told
+    # What is not committed is not in the worktree either.
+    (place.folder / "b.txt").write_text("uncommitted")
+    told = place.run("run", "w.yaml", "--run-id", f"{place.run_id}-2").stdout
+    assert f"Ask: reused from run {place.run_id}-1" in told
+    assert "+done" in place.file("artifacts/diffs/Ask.1.diff", f"{place.run_id}-2").read_text()
+    commit(place, "two")
+    told = place.run("run", "w.yaml", "--run-id", f"{place.run_id}-3").stdout
+    assert "reused" not in told
+    assert ends(place, f"{place.run_id}-3")["Ask"]["output"] == "two"
+
+
+@pytest.mark.rule("D30")
+def test_a_changed_commit_is_a_change_for_a_step_in_a_worktree(place: Place) -> None:
+    place.write(
+        """
+        providers: {mine: {argv: [sh]}}
+        steps:
+          - {name: Ask, provider: mine, workspace: worktree, prompt: cat a.txt}
+          - {name: Check, command: [test, -e, ok]}
+        """
+    )
+    commit(place, "one")
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    (place.folder / "ok").touch()
+    commit(place, "two")
+    place.run("resume", place.run_id, "--changed", "--run-id", f"{place.run_id}-2")
+    end = ends(place, f"{place.run_id}-2")["Ask"]
+    assert (end["output"], end["changed"]) == ("two", "its inputs or files are different now")
+
+
+def commit(place: Place, content: str) -> None:
+    (place.folder / "a.txt").write_text(content + "\n")
+    author = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
+    for words in (["init", "--quiet"], ["add", "a.txt"], [*author, "commit", "--quiet", "-m", content]):
+        subprocess.run(["git", *words], cwd=place.folder, check=True, capture_output=True)
+
+
 # --- resume --changed -----------------------------------------------------------------------------
 
 THREE = """

@@ -49,15 +49,18 @@ class Fingerprints:
         try:
             files = _files_of(order, self._host)
             digests = await self._digests.of(files) if files else {}
+            place = await _worktree_of(order, self._host)
         except (EvaluationError, PodiumError, OSError):
             return None
-        return self._mark(order, plan_path, digests)
+        return self._mark(order, plan_path, digests, place)
 
     def without_files(self, order: TaskOrder, plan_path: str) -> str | None:
         """The same for an attempt that is given no files, at once."""
         return self._constant.get(plan_path) or self._mark(order, plan_path, {})
 
-    def _mark(self, order: TaskOrder, plan_path: str, digests: dict[str, Any]) -> str | None:
+    def _mark(
+        self, order: TaskOrder, plan_path: str, digests: dict[str, Any], place: dict[str, Any] | None = None
+    ) -> str | None:
         body, env = order.step.body, order.workflow.env
         names_values = bool(references_in(body))
         given: dict[str, Any] = {
@@ -75,7 +78,7 @@ class Fingerprints:
                 if names_values:
                     given["body"] = resolved(body, lookup)
             if isinstance(body, Agent):
-                given["agent"] = _agent(order)
+                given["agent"] = {**_agent(order), **(place or {})}
             mark = canonical_sha256(given)[:_DIGITS]
         except (EvaluationError, PodiumError, RecursionError):
             return None
@@ -112,6 +115,18 @@ def _agent(order: TaskOrder) -> dict[str, Any]:
         "template": msgspec.to_builtins(order.workflow.providers.get(body.provider)),
         "session": order.values.get(("steps", body.resume, "session")) if body.resume is not None else None,
     }
+
+
+async def _worktree_of(order: TaskOrder, host: TaskHost) -> dict[str, Any]:
+    """The files that an agent begins with in a worktree of its own: those of a commit."""
+    body = order.step.body
+    if not isinstance(body, Agent) or body.workspace != "worktree":
+        return {}
+    # Loaded with the first agent that has one.
+    from podium.runtime.tasks.worktrees import beginning
+
+    commit, folder = await beginning(host, order.run_id, order.visit)
+    return {"commit": commit, "folder": folder}
 
 
 def _without_secrets(order: TaskOrder, secrets: frozenset[str]) -> Lookup:

@@ -213,7 +213,12 @@ class Worktrees:
 
 async def check(host: TaskHost, run_id: str) -> None:
     """Whether worktrees can be made here, before anything is spent. Raises `NoWorktree`."""
-    await _beginning(Git(host, run_id, "worktrees"), host.workspace, Stopping())
+    await beginning(host, run_id, "worktrees")
+
+
+async def beginning(host: TaskHost, run_id: str, visit: str) -> tuple[str, str]:
+    """The commit that a worktree would begin at, and the folder of it that is the workspace. Raises `NoWorktree`."""
+    return await _beginning(Git(host, run_id, visit), host.workspace, Stopping())
 
 
 async def _beginning(git: "Git", workspace: Path, stopping: Stopping) -> tuple[str, str]:
