@@ -173,6 +173,126 @@ steps:
     assert ran(place) == ["a", "b", "c", "d"]
 
 
+# --- other budgets in the file --------------------------------------------------------------------
+
+THREE = """\
+budget: {budget}
+steps:
+  - {{name: A, prompt: "a 0.5"}}
+  - {{name: B, prompt: "b 0.5"}}
+  - {{name: C, prompt: "c 0.5"}}
+"""
+
+
+def go_on(place: Place, workflow: str, *options: str, code: int = 0) -> str:
+    path = place.write(PROVIDERS + workflow)
+    return place.run("resume", place.run_id, "--workflow", str(path), *options, code=code).stdout
+
+
+@pytest.mark.rule("D31")
+@pytest.mark.parametrize("raised", ["{usd: 2, reserve: 0.5}", "{soft: 5}"])
+def test_a_budget_that_is_raised_in_the_file_lets_the_run_go_on(place: Place, raised: str) -> None:
+    start(place, THREE.format(budget="{usd: 1, reserve: 0.5}"), code=5)
+    assert ran(place) == ["a", "b"]
+    go_on(place, THREE.format(budget=raised))
+    assert ran(place) == ["a", "b", "c"]
+    state = place.state()
+    assert (state["status"], state["usage"]["costUsd"]) == ("completed", 1.5)
+
+
+@pytest.mark.rule("D31")
+def test_what_was_spent_counts_against_a_budget_from_the_file_that_is_still_too_small(place: Place) -> None:
+    start(place, THREE.format(budget="{usd: 1, reserve: 0.5}"), code=5)
+    out = go_on(place, THREE.format(budget="{usd: 1.25, reserve: 0.5}"), code=5)
+    assert "1 of 1.25 dollars are spent" in out
+    assert ran(place) == ["a", "b"]
+    go_on(place, THREE.format(budget="{usd: 1.5, reserve: 0.5}"))
+    assert ran(place) == ["a", "b", "c"]
+
+
+@pytest.mark.rule("D31")
+def test_the_budget_of_an_open_loop_is_raised_in_the_file(place: Place) -> None:
+    loop = """\
+steps:
+  - name: Loop
+    budget: {{usd: {usd}, reserve: 0.5}}
+    for_each:
+      items: ["a 0.5", "b 0.5", "c 0.5"]
+      steps: [{{name: Ask, prompt: "${{item}}"}}]
+"""
+    start(place, loop.format(usd=1), code=5)
+    assert ran(place) == ["a", "b"]
+    go_on(place, loop.format(usd=2))
+    assert ran(place) == ["a", "b", "c"]
+    assert place.state()["status"] == "completed"
+
+
+@pytest.mark.rule("D31")
+def test_the_budget_of_an_agent_that_was_never_begun_is_raised_in_the_file(place: Place) -> None:
+    step = 'budget: {{usd: 1}}\nsteps: [{{name: A, prompt: "a 0.5", budget: {{usd: {usd}}}}}]\n'
+    start(place, step.format(usd=2), code=5)
+    go_on(place, step.format(usd=0.75))
+    assert ran(place) == ["a"]
+
+
+@pytest.mark.rule("D31")
+def test_a_budget_from_the_file_can_be_less_for_what_is_to_come(place: Place) -> None:
+    start(place, THREE.format(budget="{usd: 1, reserve: 0.5}"), code=5)
+    out = go_on(place, THREE.format(budget="{usd: 0.75, reserve: 0.5}"), code=5)
+    assert "1 of 0.75 dollars are spent" in out
+    assert ran(place) == ["a", "b"]
+    place.run("resume", place.run_id, "--budget", "usd=5")
+    assert ran(place) == ["a", "b", "c"]
+
+
+@pytest.mark.rule("D31")
+def test_a_budget_that_a_person_has_raised_stays_raised_whatever_the_file_says(place: Place) -> None:
+    start(place, THREE.format(budget="{usd: 0.5, reserve: 0.5}"), code=5)
+    place.run("resume", place.run_id, "--budget", "usd=1", code=5)
+    assert ran(place) == ["a", "b"]
+    out = go_on(place, THREE.format(budget="{usd: 0.5, reserve: 0.5}"), code=5)
+    assert "1 of 1 dollars are spent" in out
+
+
+@pytest.mark.rule("D31")
+def test_a_budget_from_the_file_holds_for_later_visits_too_and_is_told_once(place: Place) -> None:
+    loop = """\
+budget: {{usd: 1}}
+steps:
+  - name: Loop
+    for_each:
+      items: ["a 0.5", "b 0.5"]
+      steps: [{{name: Ask, prompt: "${{item}}", budget: {{usd: {usd}}}}}]
+  - {{name: Last, command: [test, -e, ok]}}
+"""
+    start(place, loop.format(usd=2), code=5)
+    go_on(place, loop.format(usd=0.5), code=1)
+    assert ran(place) == ["a", "b"]
+    told = [one for one in of_type(place, "SignalAccepted") if one["signalType"] == "UPDATE_PARAMS"]
+    assert [one["payload"]["params"] for one in told] == [{"written": {"Loop/Ask": {"usd": 0.5}}}]
+    # It has ended: what is written differently now would have been so from the beginning.
+    path = place.write(PROVIDERS + loop.format(usd=3))
+    refused = place.run("resume", place.run_id, "--workflow", str(path), code=65)
+    assert "its budgets were changed while it was open: they stay as they were then" in refused.stderr
+    (place.folder / "ok").touch()
+    go_on(place, loop.format(usd=0.5))
+    assert ran(place) == ["a", "b"]
+
+
+@pytest.mark.rule("D31")
+def test_what_has_run_is_not_done_again_because_a_file_says_that_it_could_not_have_been_paid(
+    place: Place,
+) -> None:
+    text = 'budget: {usd: USD, reserve: 0.5}\nsteps: [{name: A, prompt: "a 0.5"}, {name: B, command: ["false"]}]\n'
+    start(place, text.replace("USD", "1"), code=1)
+    path = place.write(PROVIDERS + text.replace("USD", "0.25"))
+    refused = place.run("resume", place.run_id, "--workflow", str(path), code=65)
+    assert (
+        "what has happened in it does not fit (retries, limits or budgets of what has run)" in refused.stderr
+    )
+    assert ran(place) == ["a"]
+
+
 def test_a_failed_agent_is_charged_for_and_its_next_try_may_be_too_much(place: Place) -> None:
     start(
         place,

@@ -10,7 +10,7 @@ from typing import Final
 import click
 import msgspec
 
-from podium.core.plans import walk
+from podium.core.plans import plan_path, walk
 from podium.errors import PodiumError
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType, RunIdentity
@@ -18,7 +18,6 @@ from podium.model.ids import RunId
 from podium.model.plan import Approval, Plan
 from podium.operations.signals import send_signal
 from podium.ports.store import Store
-from podium.runtime.tasks.performing import plan_path
 from podium.wiring import system_clock
 
 _ANSWERS: Final = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}

@@ -205,9 +205,9 @@ def resume(
     What has been done is not done again; what was under way when it stopped is. A completed run is never taken up.
     A paused run that another process drives goes on there.
 
-    With --workflow, commands, prompts, limits and retries may be others than before; the steps and what leads from one
-    to another may not. With --changed a new run takes over every step that has completed and would be carried out
-    with the same command, inputs and files, and says for each why, or why not.
+    With --workflow, commands, prompts, limits, retries and budgets may be others than before; the steps and what leads
+    from one to another may not. With --changed a new run takes over every step that has completed and would be carried
+    out with the same command, inputs and files, and says for each why, or why not.
     """
     raised = _raised(budgets)
     if raised is not None and changed:
@@ -242,7 +242,7 @@ def resume(
         if other is not None:
             from podium.operations.structure import replace_workflow
 
-            await replace_workflow(
+            told = await replace_workflow(
                 opened,
                 folder,
                 RunId(run_id),
@@ -251,6 +251,11 @@ def resume(
                 force=force,
                 payloads=payload_store,
             )
+            if told:
+                update = {"params": told, "reason": "podium resume --workflow"}
+                await send_signal(
+                    opened, system_clock(), known.identity.tenant_id, run_id, "UPDATE_PARAMS", update
+                )
         if raised is not None:
             await _raise_budget(opened, folder, known, raised)
         paused = known.status is RunStatus.PAUSED

@@ -163,3 +163,12 @@ def _walk_step(step: Step, path: str) -> Iterator[tuple[str, Step]]:
             yield from _walk_block(step.body.block, f"{here}/")
         case _:
             pass
+
+
+def plan_path(path: str) -> str:
+    """An instance's path without iterations and further visits: the path in the plan."""
+    plain: list[str] = []
+    for part in path.split("/"):
+        name = part.split("#", 1)[0]
+        plain.append(name.split("[", 1)[0])
+    return "/".join(plain)

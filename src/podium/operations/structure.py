@@ -2,7 +2,8 @@
 
 What has happened stays in the log, and is folded again with the new plan. So what was decided must be decided in the
 same way again: steps, their kinds, where outcomes lead, conditions, loops and joins are the structure. What a task
-does, how long and how often it is tried, may be written differently.
+does, how long and how often it is tried, may be written differently. Budgets decide, too, and may be others all the
+same: an open run is told of them by a signal, and its plan keeps the old ones for what has happened.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from podium.core.machine import Machine
+from podium.core.machine.budgets import Amount
+from podium.core.plan_budgets import Budgets, budgets_of, with_budgets
 from podium.core.plans import walk
 from podium.errors import PodiumError
 from podium.model.events import EventRecord, EventType
@@ -102,8 +105,10 @@ async def replace_workflow(
     *,
     force: bool = False,
     payloads: Callable[[Path], ArtifactStore] | None = None,
-) -> None:
+) -> dict[str, Any]:
     """From here on the run goes by `plan`. Raises `WorkflowChanged`; `force` allows another structure.
+
+    Returns the parameters that the run still has to be told of (`UPDATE_PARAMS`): budgets that are written differently.
 
     Also with force, what has happened must have come out the same under the new plan: nobody can say where a run
     stands whose log tells of steps that its plan does not know.
@@ -114,7 +119,7 @@ async def replace_workflow(
     try:
         run = await store.get_run(run_id)
         if run.status is RunStatus.COMPLETED:
-            return  # it never goes on; who asks for that is told so
+            return {}  # it never goes on; who asks for that is told so
         old = load_plan(directory, run)
         changes = structural_changes(old, plan)
         if changes and not force:
@@ -124,15 +129,33 @@ async def replace_workflow(
             )
         kept = (lambda: payloads(directory.payloads)) if payloads is not None else None
         stands = await _standing(store, run_id, old, kept)
+        plan, written = _with_its_budgets(run_id, plan, old, stands)
         if not stands.is_kept_by(await _standing(store, run_id, plan, kept)):
             raise WorkflowChanged(
                 f"with this workflow run {run_id!r} would not stand where it stands: what has happened in it does "
-                f"not fit ({'; '.join(changes) or 'retries or limits of what has run'}). "
+                f"not fit ({'; '.join(changes) or 'retries, limits or budgets of what has run'}). "
                 f"Use `podium resume {run_id} --changed --workflow FILE` to begin a new run with it"
             )
         replace_plan(directory, plan, source, at=timestamp(now), forced=bool(changes))
     finally:
         lock.give()
+    return {"written": msgspec.to_builtins(written)} if written else {}
+
+
+def _with_its_budgets(run_id: RunId, plan: Plan, old: Plan, stands: "_Standing") -> tuple[Plan, Budgets]:
+    """The plan with the budgets that what has happened rests on, and those that an open run has to be told of."""
+    first = budgets_of(old)
+    known = {**first, **stands.written}
+    others = {path: one for path, one in budgets_of(plan).items() if path in known and known[path] != one}
+    if stands.has_begun and not stands.ended:
+        return with_budgets(plan, first), others
+    if not others.keys().isdisjoint(stands.written):
+        raise WorkflowChanged(
+            f"run {run_id!r} has ended, and its budgets were changed while it was open: they stay as they were then. "
+            "Write them so in the file; should one be used up, the run stops again and can be given more"
+        )
+    # It hears no signals now. What is written differently holds from its beginning, if that makes no difference.
+    return with_budgets(plan, {path: one for path, one in first.items() if path not in others}), {}
 
 
 async def _nobody() -> Lease | None:
@@ -142,12 +165,18 @@ async def _nobody() -> Lease | None:
 class _Standing(NamedTuple):
     inconsistent: bool
     ended: bool
+    # What agents have cost, and who waits to be paid.
+    spent: Amount
+    line: list[str]
     waits: list[tuple[str, str]]
     attempts: list[int]
+    has_begun: bool
+    # Budgets that it was told of while it was open.
+    written: Budgets
 
     def is_kept_by(self, other: "_Standing") -> bool:
         """The same; but a later attempt than the next will do: other retries count otherwise."""
-        return self[:3] == other[:3] and all(
+        return self[:5] == other[:5] and all(
             a <= b for a, b in zip(self.attempts, other.attempts, strict=True)
         )
 
@@ -175,6 +204,10 @@ async def _standing(
     return _Standing(
         machine.inconsistent,
         ended,
+        machine.spending.total,
+        list(machine.spending.line),
         [(kind, subject) for kind, subject, _ in waits],
         [attempt for _, _, attempt in waits],
+        machine.root is not None,
+        machine.spending.written,
     )

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.plans import walk
+from podium.core.plans import plan_path, walk
 from podium.core.templates import render
 from podium.errors import PodiumError
 from podium.model.commands import RunTask
@@ -31,7 +31,6 @@ from podium.runtime.rundir import RunDirectory, inside, write_atomically
 from podium.runtime.spilling import hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder, TaskResult
-from podium.runtime.tasks.performing import plan_path
 
 _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
 # How far `cache: true` looks back.

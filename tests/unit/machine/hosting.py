@@ -277,6 +277,11 @@ def replayed(host: Host, upto: int | None = None) -> Machine:
     return machine
 
 
+def restored(host: Host) -> Machine:
+    saved = msgspec.json.decode(msgspec.json.encode(host.machine.checkpoint(plan_hash(host.plan))))
+    return Machine.restore(host.plan, saved, plan_hash(host.plan))
+
+
 def plan_hash(plan: Plan) -> str:
     from hashlib import sha256
 

@@ -21,7 +21,7 @@ from tests.unit.machine.building import (
     with_budget,
     workflow,
 )
-from tests.unit.machine.hosting import Host
+from tests.unit.machine.hosting import Host, restored
 
 
 def run_events(host: Host) -> list[str]:
@@ -352,6 +352,25 @@ def test_tries_of_a_composite_share_its_budget_and_its_next_visit_has_a_new_one(
     assert host.machine.spending.purses["l[0]/g"].spent.usd == 400_000_000
     host.end("l[0]/g#2/a", usage={"costUsd": 0.4})
     assert host.machine.spending.purses.keys() == {"", "l[1]/g", "l[1]/g/a"}
+
+
+def test_a_budget_that_is_written_anew_holds_for_what_is_open_and_for_later_visits() -> None:
+    inner = with_budget(group("g", agent("a", 0.4), agent("b", 0.4)), Budget(usd=0.5))
+    host = Host(plan(for_each("l", 2, inner), budget=Budget(usd=1.2))).start()
+    host.end("l[0]/g/a", usage={"costUsd": 0.4})
+    assert held(host)["budget"]["of"] == "l[0]/g"
+    host.signal("UPDATE_PARAMS", params={"written": {"l/g": {"usd": 9}, "": {"usd": 5}, "l/g/b": None}})
+    host.signal("RESUME")
+    host.machine = restored(host)
+    host.end("l[0]/g/b", usage={"costUsd": 0.4})
+    host.end("l[1]/g/a", usage={"costUsd": 0.4})
+    purses = host.machine.spending.purses
+    assert {path: (one.budget, one.spent.usd) for path, one in purses.items()} == {
+        "": (Budget(usd=5), 1_200_000_000),
+        "l[1]/g": (Budget(usd=9), 400_000_000),
+    }
+    host.end("l[1]/g/b", usage={"costUsd": 0.4})
+    assert host.ended == "Completed"
 
 
 def test_a_budget_of_nothing_that_is_open_cannot_be_raised() -> None:

@@ -28,7 +28,7 @@ from tests.unit.machine.building import (
     while_,
     workflow,
 )
-from tests.unit.machine.hosting import START, Host, plan_hash, record_of, replayed
+from tests.unit.machine.hosting import START, Host, record_of, replayed, restored
 
 
 def everything() -> Plan:
@@ -45,11 +45,6 @@ def everything() -> Plan:
         ref("steps", "group", "steps", "g", "usage"),
     )
     return plan(parallel("p", *steps), reading, cleanup=(task("c"),), timeout=3600, budget=Budget(usd=5))
-
-
-def restored(host: Host) -> Machine:
-    saved = msgspec.json.decode(msgspec.json.encode(host.machine.checkpoint(plan_hash(host.plan))))
-    return Machine.restore(host.plan, saved, plan_hash(host.plan))
 
 
 def state(machine: Machine) -> dict[str, Any]:

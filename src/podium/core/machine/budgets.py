@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from podium.core.machine import attempts, holds
 from podium.core.machine.tree import RUN_PATH, Phase, Stage, Visit
+from podium.core.plans import plan_path
 from podium.core.usage import FIGURES
 from podium.model.events import EventType
 from podium.model.plan import Agent, Budget
@@ -90,9 +91,9 @@ class Purse:
         self.warned = True
         return True
 
-    def change(self, budget: Budget) -> None:
+    def change(self, budget: Budget | None) -> None:
         self.budget = budget
-        if budget.soft is not None and self.spent.usd < _billionths(budget.soft):
+        if budget is not None and budget.soft is not None and self.spent.usd < _billionths(budget.soft):
             self.warned = False
 
     def facts(self) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class _Answer(IntEnum):
 class Spending:
     """All purses of a run, what is set aside for whom, and who stands in line."""
 
-    __slots__ = ("highest", "line", "moved", "purses", "reserved")
+    __slots__ = ("highest", "line", "moved", "purses", "reserved", "written")
 
     def __init__(self, budget: Budget | None) -> None:
         self.purses: dict[str, Purse] = {RUN_PATH: Purse(RUN_PATH, budget)}
@@ -129,6 +130,9 @@ class Spending:
         self.reserved: dict[str, Amount] = {}
         # The most that one attempt has cost so far, by provider.
         self.highest: dict[str, Amount] = {}
+        # Budgets that were written into the workflow while the run was open, by the step's path in the plan. The plan
+        # itself keeps those that the run began with: what has happened must come out the same again.
+        self.written: dict[str, Budget | None] = {}
         self.line: OrderedDict[str, Visit] = OrderedDict()
         # The first in line may have better luck now.
         self.moved = False
@@ -154,8 +158,17 @@ class Spending:
 
     def open(self, path: str, budget: Budget | None) -> None:
         """Something with a budget of its own begins; another try of it goes on with what is left."""
+        if self.written:
+            budget = self.written.get(plan_path(path), budget)
         if budget is not None and path not in self.purses:
             self.purses[path] = Purse(path, budget)
+
+    def write(self, path: str, budget: Budget | None) -> None:
+        """From here on a step, or the run, has this budget; what was spent of the old one is spent."""
+        self.written[path] = budget
+        for purse in self.purses.values():
+            if plan_path(purse.path) == path:
+                purse.change(budget)
 
     def close(self, visit: Visit) -> None:
         if len(self.purses) > 1:

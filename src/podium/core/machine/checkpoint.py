@@ -406,13 +406,17 @@ def _spending(spending: Spending) -> list[Any]:
     purses = [_purse(purse) for purse in spending.purses.values()]
     reserved = [[path, *amount] for path, amount in spending.reserved.items()]
     highest = [[provider, *amount] for provider, amount in spending.highest.items()]
-    return [purses, reserved, highest, spending.moved]
+    written = [[path, _budget(budget)] for path, budget in spending.written.items()]
+    return [purses, reserved, highest, spending.moved, written]
 
 
 def _purse(purse: Purse) -> list[Any]:
-    budget = None if purse.budget is None else list(msgspec.structs.astuple(purse.budget))
     aside = [list(purse.reserved), purse.under_way, purse.alone]
-    return [purse.path, budget, list(purse.spent), aside, purse.warned]
+    return [purse.path, _budget(purse.budget), list(purse.spent), aside, purse.warned]
+
+
+def _budget(budget: Budget | None) -> list[Any] | None:
+    return None if budget is None else list(msgspec.structs.astuple(budget))
 
 
 def _spent(spent: dict[int, dict[int, int]]) -> list[Any]:
@@ -591,14 +595,19 @@ def _read_call(saved: list[Any], program: WorkflowProgram) -> Workflowing:
 
 
 def _read_spending(spending: Spending, saved: list[Any]) -> None:
-    purses, reserved, highest, spending.moved = saved
+    purses, reserved, highest, spending.moved, written = saved
+    spending.written = {path: _read_budget(budget) for path, budget in written}
     for path, budget, spent, (aside, under_way, alone), warned in purses:
-        purse = Purse(path, None if budget is None else Budget(*budget))
+        purse = Purse(path, _read_budget(budget))
         purse.spent, purse.reserved = Amount(*spent), Amount(*aside)
         purse.under_way, purse.alone, purse.warned = under_way, alone, warned
         spending.purses[path] = purse
     spending.reserved = {path: Amount(usd, tokens) for path, usd, tokens in reserved}
     spending.highest = {provider: Amount(usd, tokens) for provider, usd, tokens in highest}
+
+
+def _read_budget(saved: list[Any] | None) -> Budget | None:
+    return None if saved is None else Budget(*saved)
 
 
 def _read_spent(saved: list[Any]) -> dict[int, dict[int, int]]:

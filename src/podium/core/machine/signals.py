@@ -181,20 +181,25 @@ def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -
             _change_budget(m, purse, budget)
         else:
             unknown = f"nothing that is open has a budget of its own at {path!r}"
+    written = params.get("written")
+    for path, budget in written.items() if isinstance(written, dict) else ():
+        m.spending.write(path, _changed(Budget(), budget) if isinstance(budget, dict) else None)
+        m.spending.moved = True
     return unknown
 
 
 def _change_budget(m: "Machine", purse: Purse, budget: dict[str, Any]) -> None:
-    old = purse.budget or Budget()
-    purse.change(
-        Budget(
-            usd=_number(budget, "usd", old.usd),
-            tokens=_number(budget, "tokens", old.tokens),
-            soft=_number(budget, "soft", old.soft),
-            reserve=_number(budget, "reserve", old.reserve),
-        )
-    )
+    purse.change(_changed(purse.budget or Budget(), budget))
     m.spending.moved = True
+
+
+def _changed(old: Budget, budget: dict[str, Any]) -> Budget:
+    return Budget(
+        usd=_number(budget, "usd", old.usd),
+        tokens=_number(budget, "tokens", old.tokens),
+        soft=_number(budget, "soft", old.soft),
+        reserve=_number(budget, "reserve", old.reserve),
+    )
 
 
 def _number(budget: dict[str, Any], name: str, old: Any) -> Any:

@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from podium.core.plans import steps_of, walk
+from podium.core.plans import plan_path, steps_of, walk
 from podium.model.commands import Question, RunTask
 from podium.model.ids import RunId
 from podium.model.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Python, Workflow
@@ -231,12 +231,3 @@ class RunTasks:
             return inside(self._host.directory.artifacts, question.name, what="file_exists").exists()
         except PathRefused:
             return False
-
-
-def plan_path(path: str) -> str:
-    """An instance's path without iterations and further visits: the path in the plan."""
-    plain: list[str] = []
-    for part in path.split("/"):
-        name = part.split("#", 1)[0]
-        plain.append(name.split("[", 1)[0])
-    return "/".join(plain)
