@@ -68,7 +68,7 @@ def test_a_full_disk_gets_back_what_was_tried(tmp_path: Path, monkeypatch: pytes
         os.ftruncate(file, offset + len(content) // 2)  # as much as there was room for
         raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "pwritev", full)
     db.execute("BEGIN IMMEDIATE")
     room.make(db)
     assert wal.stat().st_size == before
