@@ -58,6 +58,16 @@ class Fingerprints:
         """The same for an attempt that is given no files, at once."""
         return self._constant.get(plan_path) or self._mark(order, plan_path, {})
 
+    def rests_on_more(self, order: TaskOrder) -> bool:
+        """Whether anything beside texts counts: files, conversations."""
+        body = order.step.body
+        if isinstance(body, Agent) or getattr(body, "work", PLAIN_WORK).input_files:
+            return True
+        try:
+            return next(_programs(order, self._host), None) is not None
+        except EvaluationError:
+            return False  # it will not come to that
+
     def _mark(
         self, order: TaskOrder, plan_path: str, digests: dict[str, Any], place: dict[str, Any] | None = None
     ) -> str | None:
@@ -82,19 +92,9 @@ class Fingerprints:
             mark = canonical_sha256(given)[:_DIGITS]
         except (EvaluationError, PodiumError, RecursionError):
             return None
-        if not (names_values or (env and references_in(env)) or _is_given_more(order, self._host)):
+        if not (names_values or (env and references_in(env)) or self.rests_on_more(order)):
             self._constant[plan_path] = mark
         return mark
-
-
-def _is_given_more(order: TaskOrder, host: TaskHost) -> bool:
-    """Whether anything beside texts counts: files, conversations."""
-    body = order.step.body
-    return (
-        isinstance(body, Agent)
-        or bool(getattr(body, "work", PLAIN_WORK).input_files)
-        or next(_programs(order, host), None) is not None
-    )
 
 
 def _inputs_in(body: Any) -> Any:

@@ -162,11 +162,14 @@ class Reuse:
         self._before = before
         self._payloads = payloads
 
-    def known_facts(self, order: TaskOrder) -> dict[str, Any] | None:
-        """What `look` would say of a function of this process; None if an earlier attempt may stand for it."""
-        work = getattr(order.step.body, "work", PLAIN_WORK)
-        if self._before is not None or work.cache or work.input_files:
-            return None
+    def needs_no_look(self, order: TaskOrder) -> bool:
+        """Whether the attempt is given no files, and no earlier one may stand for it."""
+        if self._before is not None or getattr(order.step.body, "work", PLAIN_WORK).cache:
+            return False
+        return not self._fingerprints.rests_on_more(order)
+
+    def facts(self, order: TaskOrder) -> dict[str, Any]:
+        """What `look` would say of such an attempt, at any time."""
         mark = self._fingerprints.without_files(order, plan_path(order.path))
         return {"fingerprint": mark} if mark is not None else {}
 

@@ -3,6 +3,7 @@
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from podium.core.plans import plan_path, steps_of, walk
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
 
 
 class Reuse(Protocol):
-    def known_facts(self, order: TaskOrder) -> dict[str, Any] | None:
-        """What `look` would say of a function of this process; None if an earlier attempt may stand for it."""
+    def needs_no_look(self, order: TaskOrder) -> bool:
+        """Whether the attempt is given no files, and no earlier one may stand for it."""
+        ...
+
+    def facts(self, order: TaskOrder) -> dict[str, Any]:
+        """What `look` would say of such an attempt, at any time."""
         ...
 
     async def look(self, order: TaskOrder) -> tuple[dict[str, Any], TaskResult | None]:
@@ -100,26 +105,26 @@ class RunTasks:
         body = order.step.body
         if not isinstance(body, Python) or body.function not in self._host.functions:
             return self._result(order, stopping)
-        facts = self._reuse.known_facts(order) if self._reuse is not None else {}
-        if facts is None:
+        if self._reuse is not None and not self._reuse.needs_no_look(order):
             return self._result(order, stopping)
         try:
             begun = self._python.begin(order, stopping)
         except Exception as defect:
             return self._failed_by(defect, order)
         if isinstance(begun, TaskResult):
-            begun.payload |= facts
+            if self._reuse is not None:
+                begun.payload |= self._reuse.facts(order)
             return begun
-        return self._with_facts(order, begun, facts)
+        return self._with_facts(order, begun)
 
-    async def _with_facts(
-        self, order: TaskOrder, begun: Awaitable[TaskResult], facts: dict[str, Any]
-    ) -> TaskResult:
-        try:
-            result = await begun
-        except Exception as defect:
-            return self._failed_by(defect, order)
-        result.payload |= facts
+    async def _with_facts(self, order: TaskOrder, begun: Awaitable[TaskResult]) -> TaskResult:
+        if self._reuse is None:
+            return await begun
+        # Put together while the attempt is under way.
+        facts = cache(partial(self._reuse.facts, order))
+        asyncio.get_running_loop().call_soon(facts)
+        result = await begun
+        result.payload |= facts()
         return result
 
     async def _perform(
@@ -127,6 +132,8 @@ class RunTasks:
     ) -> None:
         try:
             result = await begun
+        except Exception as defect:
+            result = self._failed_by(defect, order)
         finally:
             self._stopping.pop((order.path, order.attempt), None)
         done(self._for_the_log(result))
@@ -163,12 +170,11 @@ class RunTasks:
                 f"steps of kind {kind!r} cannot run here",
                 retryable=False,
             )
-        try:
-            facts, earlier = await self._reuse.look(order) if self._reuse is not None else ({}, None)
-            result = earlier if earlier is not None else await performer.perform(order, stopping)
-        except Exception as defect:
-            return self._failed_by(defect, order)
-        result.payload = {**result.payload, **facts}
+        if self._reuse is None or self._reuse.needs_no_look(order):
+            return await self._with_facts(order, performer.perform(order, stopping))
+        facts, earlier = await self._reuse.look(order)
+        result = earlier if earlier is not None else await performer.perform(order, stopping)
+        result.payload |= facts
         return result
 
     def _failed_by(self, defect: Exception, order: TaskOrder) -> TaskResult:
