@@ -30,6 +30,7 @@
     ├── OutputNotKept             runtime/tasks/placing.py    a full disk, a folder in the way
     ├── AddressRefused            runtime/tasks/addresses.py  a host that no HTTP step may call
     ├── HttpExtraMissing          runtime/tasks/http.py
+    ├── LogDoesNotFit             runtime/drive.py    the log is not what the plan leads to
     ├── RunLocked                 runtime/lock.py     another process drives the run
     ├── RunExists, RunEndedAlready                    engines/local.py
     ├── PlanMissing               runtime/kept_plan.py

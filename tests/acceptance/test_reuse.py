@@ -83,6 +83,20 @@ def test_every_task_has_a_fingerprint_of_what_it_was_carried_out_with(place: Pla
     }
 
 
+@pytest.mark.rule("R078", "D30")
+@pytest.mark.parametrize("prompt", ["hello", "hello ${inputs.word}"])
+def test_what_a_step_may_cost_and_whether_it_is_kept_is_nothing_it_is_carried_out_with(
+    place: Place, prompt: str
+) -> None:
+    marks = []
+    for number, more in enumerate(("", ", budget: {tokens: 1000000}", ", cache: true")):
+        step = f'{{name: Ask, provider: echo, prompt: "{prompt}"{more}}}'
+        place.write(f"inputs: {{word: {{default: one}}}}\nsteps: [{step}]\n")
+        place.run("run", "w.yaml", "--run-id", f"{place.run_id}-{number}")
+        marks.append(ends(place, f"{place.run_id}-{number}")["Ask"]["fingerprint"])
+    assert len(set(marks)) == 1, marks
+
+
 @pytest.mark.rule("D30")
 def test_nothing_is_left_out_inside_a_run_because_it_was_done_there_before(place: Place) -> None:
     place.write(

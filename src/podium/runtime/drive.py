@@ -36,7 +36,7 @@ from podium.model.plan import Plan
 from podium.model.times import moment, timestamp
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
-from podium.ports.store import EventLog
+from podium.ports.store import AppendedEvent, EventLog
 from podium.runtime.recording import Recorder
 from podium.runtime.spilling import is_spilled, spill, whole
 from podium.runtime.tasks.order import TaskResult, stopped
@@ -53,6 +53,12 @@ _MOST_UNTOLD: Final = 100
 # How many events pass before the machine is kept again: so many, and one for so many bytes that it takes.
 _KEEP_EVERY: Final = 5000
 _BYTES_PER_EVENT: Final = 64
+
+
+class LogDoesNotFit(PodiumError):
+    """What is in the log is not what the plan leads to: it was replaced by hand."""
+
+    code = "LOG_DOES_NOT_FIT"
 
 
 class Tasks(Protocol):
@@ -144,6 +150,8 @@ class Driver:
         self._ours: frozenset[str] = frozenset()
         # The newest record they know of.
         self._told = 0
+        # What was to be recorded and was there already, if nothing was recorded since.
+        self._found_again: EventRecord | None = None
         self._context: dict[str, Any] | None = None
         # The machine as it stood at some record: a log that has moved on is folded again from there.
         self._kept: bytes | None = None
@@ -403,11 +411,25 @@ class Driver:
             if last.run_seq != batch.after + len(records):
                 # Some of it was in the log before, and stands elsewhere than where it was folded.
                 batch.undo_begun()
+                self._check_that_it_fits(appended)
                 return await self._until_it_holds(self._rebuild)
+            self._found_again = None
             self._tell(records)
         for act in batch.acts:
             act()
         return last
+
+    def _check_that_it_fits(self, appended: Sequence[AppendedEvent]) -> None:
+        """Folding the log again helps once. If then the same is there already, it would be for ever."""
+        found = appended[-1].record if all(one.duplicate for one in appended) else None
+        if found is not None and found == self._found_again:
+            of_what = f" of {found.step_id!r}" if found.step_id is not None else ""
+            raise LogDoesNotFit(
+                f"by its plan run {self._identity.run_id!r} would have to record {found.event_type}{of_what}, which "
+                f"its log has already as event {found.run_seq}: the plan is not the one that the log was written with; "
+                f"restore it, or begin a new run with `podium rerun {self._identity.run_id}`"
+            )
+        self._found_again = found
 
     async def _all_storable(self, writes: list[EventWrite]) -> list[EventWrite]:
         """Decisions can be large too: the outputs of a run."""

@@ -100,10 +100,8 @@ class Fingerprints:
 def _inputs_in(body: Any) -> Any:
     """A body whose texts name no values, without what is no input."""
     work = getattr(body, "work", None)
-    if work is not None and work.cache:
-        body = msgspec.structs.replace(body, work=msgspec.structs.replace(work, cache=False))
-    if getattr(body, "budget", None) is not None:
-        body = msgspec.structs.replace(body, budget=None)
+    if work is not None and (work.cache or work.budget is not None):
+        body = msgspec.structs.replace(body, work=msgspec.structs.replace(work, cache=False, budget=None))
     return body
 
 

@@ -15,6 +15,7 @@ from podium.errors import StaleFence, StoreUnavailable
 from podium.model.commands import CancelTask, RunTask
 from podium.model.events import EventRecord, EventType
 from podium.model.leases import Fence, Lease
+from podium.runtime.drive import LogDoesNotFit
 from podium.runtime.tasks.order import TaskResult, completed
 from podium.wiring import open_store
 from tests.unit.driving.scripted import TTL, Scripted, ScriptedTasks, memory, signal
@@ -599,6 +600,20 @@ def test_views_are_told_of_many_events_at_a_time_and_know_the_items_of_iteration
         assert [name for names in told for name in names] == types(await run.log())
         assert items == {"L[0]/I": "one", "L[1]/I": "two"}
         assert len(told) < 4, "when the log was read, and at the end"
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_its_plan_does_not_lead_to_is_refused_and_not_tried_for_ever() -> None:
+    """A and B have run; by the other plan A comes after B, and would have to begin where it has ended already."""
+
+    async def scenario() -> None:
+        run = await Scripted(plan_of(THREE), memory()).create()
+        with pytest.raises(StoreUnavailable):
+            await run.drive(log=LogThatIsAway(run.store, 3))
+        run.plan = plan_of("steps: [{name: B, command: [exit, 0]}, {name: A, command: [exit, 0]}]")
+        with pytest.raises(LogDoesNotFit, match="StepStarted of 'A'"):
+            await run.drive()
 
     asyncio.run(scenario())
 

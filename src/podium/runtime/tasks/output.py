@@ -109,6 +109,8 @@ class Output:
 
     def text(self, most: int) -> str:
         """The beginning, decoded; a character that was cut in two is left out."""
+        if not self.kept:
+            return ""
         kept = bytes(self.kept[:most])
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         return decoder.decode(kept, final=self.size <= len(kept))
