@@ -10,6 +10,7 @@ order, and what had happened is taken up once more.
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -48,8 +49,9 @@ _READ_AT_ONCE: Final = 5000
 _LOOK_SECONDS: Final = 0.1
 # So that one commit does not grow without end while its caller waits.
 _MOST_AT_ONCE: Final = 500
-# What views wait for at most.
+# What views wait for at most: so many records, or so long. A function that blocks this process must not hide itself.
 _MOST_UNTOLD: Final = 100
+_LONGEST_UNTOLD: Final = 0.25
 # How many events pass before the machine is kept again: so many, and one for so many bytes that it takes.
 _KEEP_EVERY: Final = 5000
 _BYTES_PER_EVENT: Final = 64
@@ -142,6 +144,7 @@ class Driver:
         self._observers: list[Observer] = []
         # What the views have not been told yet.
         self._untold: list[EventRecord] = []
+        self._views_due = 0.0
         # What they may ask of these: the items of iterations, by the paths of the steps inside.
         self._items: dict[str, Any] = {}
         # The log was read to its end once; from here on it is ours.
@@ -456,12 +459,13 @@ class Driver:
             if path is not None and "[" in path and path not in self._items:
                 # Once the iteration has ended nobody knows it any more.
                 self._items[path] = self._item_now(path)
-        if len(self._untold) >= _MOST_UNTOLD:
+        if len(self._untold) >= _MOST_UNTOLD or time.monotonic() >= self._views_due:
             self.tell_views()
         self._show(self._observers, records)
 
     def tell_views(self) -> None:
         """What they have not been told; now and then, since many records at a time take less than half as long."""
+        self._views_due = time.monotonic() + _LONGEST_UNTOLD
         if self._untold:
             self._show(self._views, self._untold)
             self._untold = []

@@ -604,6 +604,35 @@ def test_views_are_told_of_many_events_at_a_time_and_know_the_items_of_iteration
     asyncio.run(scenario())
 
 
+class BlockingTasks(ScriptedTasks):
+    """Functions of this process that see what was told before they began."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+        self.seen: list[list[str]] = []
+
+    def result_of(self, task: RunTask) -> Any:
+        self.seen.append(list(self.told))
+        return completed()
+
+
+def test_views_that_have_waited_long_are_told_of_a_step_before_it_can_block_this_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("podium.runtime.drive._LONGEST_UNTOLD", 0.0)
+
+    async def scenario() -> None:
+        tasks = BlockingTasks()
+        run = await Scripted(plan_of(THREE), memory(), tasks=tasks).create()
+        run.views.append(lambda records: tasks.told.extend(f"{r.event_type} {r.step_id}" for r in records))
+        await run.drive()
+        assert "StepStarted B" in tasks.seen[1]
+        assert "StepStarted C" in tasks.seen[2]
+
+    asyncio.run(scenario())
+
+
 def test_a_log_that_its_plan_does_not_lead_to_is_refused_and_not_tried_for_ever() -> None:
     """A and B have run; by the other plan A comes after B, and would have to begin where it has ended already."""
 
