@@ -328,3 +328,15 @@ def test_with_stream_a_program_of_ones_own_is_shown_as_it_prints(place: Place) -
     out = place.run("run", "w.yaml", "--run-id", place.run_id, "--stream").stdout
     assert "Ask | as it prints" in out
     assert "turn 1" not in out
+
+
+def test_an_answer_that_could_not_be_written_down_is_none(place: Place) -> None:
+    """As on a full disk: what stands in the log is not what the program said."""
+    prompt = "mkdir $PODIUM_RUN_DIR/logs/steps/Ask.1.out; echo all is well"
+    place.write(
+        f"providers: {{mine: {{argv: [sh]}}}}\nsteps: [{{name: Ask, provider: mine, prompt: '{prompt}'}}]"
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    (error,) = [e["payload"]["error"] for e in place.events() if e["eventType"] == "StepFailed"]
+    assert error["code"] == "OUTPUT_NOT_KEPT"
+    assert "Is a directory" in error["message"]

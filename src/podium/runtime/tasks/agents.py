@@ -322,6 +322,10 @@ class AgentTasks:
             return timed_out(order.step.timeout, **ended.facts, **_so_far(outcome))
         if ended.was_stopped:
             return stopped(stopping.code, **ended.facts, **_so_far(outcome))
+        problem = program.out.problem or program.err.problem
+        if problem is not None:
+            told = f"what the program wrote could not be kept: {problem}"
+            return failed(1, placing.OutputNotKept.code, told, **ended.facts, **_so_far(outcome))
         return outcome
 
     def _unmasked(self, order: TaskOrder, request: AgentRequest) -> NewFile | None:
