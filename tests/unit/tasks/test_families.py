@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from podium.runtime.tasks import families, proc, processes
 from podium.runtime.tasks.families import Family, Strays
+from podium.runtime.tasks.proc import Seen
 from podium.runtime.tasks.processes import STATUS_LOST, Child, find_program, spawn
 from tests.unit.tasks.engine import appears, is_alive, is_there, same_descriptors, zombies
 
@@ -181,6 +183,21 @@ def test_a_family_that_grows_while_it_is_ended_is_ended(
 
     asyncio.run(stop())
     assert not (tmp_path / "survived").exists()
+
+
+def test_one_that_is_never_caught_is_not_taken_for_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever we look, there is one more that has just ended: it must have had a child."""
+    numbers = count(10_000)
+    ended: list[int] = []
+
+    def children(_pid: int) -> list[int]:
+        ended.append(next(numbers))
+        return list(ended)
+
+    monkeypatch.setattr(proc, "children", children)
+    monkeypatch.setattr(proc, "look", lambda pid: Seen(pid, os.getpid(), pid, pid, "Z", is_ending=True))
+    monkeypatch.setattr(families, "awaited", {1})
+    assert [process.pid for process in Family("r", "A#1").members()] == [ended[-1]]
 
 
 def test_a_forced_stop_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,9 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from podium.runtime.tasks import proc
@@ -38,22 +39,27 @@ class Family:
             self._marks.append(f"PODIUM_VISIT={visit}".encode())
         # Those we have seen alive: once they have ended and become ours, their environment tells nothing any more.
         self._known: set[tuple[int, int]] = set()
+        # Those that had ended at the last look: they are not looked at again. One that forks and ends all the time
+        # leaves hundreds of them, and is caught only by who is quicker.
+        self._gone: dict[int, Seen] = {}
 
     def members(self) -> list[Seen]:
         """Who is alive. The exit status of those that have ended and are ours to wait for is taken.
 
         One that forks and ends while we look is in neither of two places: nobody is there only when two looks in a
-        row have seen the same orphans.
+        row have seen the same orphans. If they never do, the newest stands for what is not caught.
         """
+        seen: list[Seen] = []
         before: set[tuple[int, int]] | None = None
         for _ in range(_LOOKS):
-            seen = orphans()
+            seen = orphans(self._gone)
+            self._gone = {orphan.pid: orphan for orphan in seen if orphan.is_gone}
             alive = self._alive_among(seen)
             now = {(orphan.pid, orphan.began) for orphan in seen}
             if alive or not now or now == before:
                 return alive
             before = now
-        return []
+        return seen[-1:]
 
     def _alive_among(self, seen: list[Seen]) -> list[Seen]:
         found: set[int] = set()
@@ -63,13 +69,14 @@ class Family:
         for orphan in seen:
             if orphan.pid in found:
                 continue
-            if not self._has(orphan):
+            if orphan.is_gone:
+                if self._is_known(orphan):
+                    reap(orphan.pid)
+            elif not self._has(orphan):
                 now = proc.look(orphan.pid)
                 if now is not None and now.is_ending and not now.is_gone:
                     # Whose it is cannot be told any more, and it may have a child of ours: until it is gone.
                     ending.append(now)
-            elif orphan.is_gone:
-                reap(orphan.pid)
             else:
                 found |= {orphan.pid} | proc.descendants(orphan.pid)
         looked_at = [process for process in map(proc.look, found) if process is not None]
@@ -77,22 +84,23 @@ class Family:
         return [process for process in (*looked_at, *ending) if not process.is_gone]
 
     def _has(self, orphan: Seen) -> bool:
-        return (
-            (self._main is not None and orphan.session == self._main)
-            or (orphan.pid, orphan.began) in self._known
-            or proc.has_in_environment(orphan.pid, self._marks)
-        )
+        return self._is_known(orphan) or proc.has_in_environment(orphan.pid, self._marks)
+
+    def _is_known(self, orphan: Seen) -> bool:
+        in_session = self._main is not None and orphan.session == self._main
+        return in_session or (orphan.pid, orphan.began) in self._known
 
 
-def orphans() -> list[Seen]:
-    """Children of ours that nobody waits for."""
+def orphans(gone: Mapping[int, Seen] = MappingProxyType({})) -> list[Seen]:
+    """Children of ours that nobody waits for, the newest last. What is known to have ended is not looked at."""
     if not awaited:
         # The usual case of steps one after the other: no children at all, and one call says so.
         try:
             os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return []
-    seen = (proc.look(pid) for pid in proc.children(os.getpid()) if pid not in awaited)
+    children = [pid for pid in proc.children(os.getpid()) if pid not in awaited]
+    seen = (gone.get(pid) or proc.look(pid) for pid in children)
     return [process for process in seen if process is not None]
 
 

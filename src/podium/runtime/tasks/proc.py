@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 
 def look(pid: int) -> Seen | None:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        stat = _content(f"/proc/{pid}/stat")
     except OSError:
         return None
     # The name stands in brackets and may hold anything, brackets too.
@@ -91,7 +91,7 @@ def ancestors(pid: int) -> set[int]:
 def has_in_environment(pid: int, entries: list[bytes]) -> bool:
     """Whether the process was started with all of these, each `NAME=value`."""
     try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        environment = _content(f"/proc/{pid}/environ").split(b"\0")
     except OSError:
         return False
     return all(entry in environment for entry in entries)
