@@ -190,7 +190,7 @@ class Pipe:
     def end(self) -> None:
         """The program has ended: what it had written is in the pipe, and no more than that is read."""
         left: int | None = None
-        while self._is_open and left != 0:
+        while self._is_open and (left is None or left > 0):
             try:
                 chunk = os.read(self._reader, min(_CHUNK, left) if left is not None else _CHUNK)
             except BlockingIOError:
