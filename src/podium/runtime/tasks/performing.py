@@ -3,7 +3,6 @@
 import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from podium.core.plans import plan_path, steps_of, walk
@@ -118,13 +117,14 @@ class RunTasks:
         return self._with_facts(order, begun)
 
     async def _with_facts(self, order: TaskOrder, begun: Awaitable[TaskResult]) -> TaskResult:
-        if self._reuse is None:
+        reuse = self._reuse
+        if reuse is None:
             return await begun
-        # Put together while the attempt is under way.
-        facts = cache(partial(self._reuse.facts, order))
-        asyncio.get_running_loop().call_soon(facts)
+        # Put together while the attempt is under way; one that is over at once is not waited for.
+        known: list[dict[str, Any]] = []
+        asyncio.get_running_loop().call_soon(lambda: known.append(reuse.facts(order)))
         result = await begun
-        result.payload |= facts()
+        result.payload |= known[0] if known else reuse.facts(order)
         return result
 
     async def _perform(
