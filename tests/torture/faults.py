@@ -437,6 +437,24 @@ FAULTS: Final = [
         "            scope = _loop_around(outer) if outer is not None else None\n",
         "            scope = _loop_around(self._scope)\n",
     ),
+    Fault(
+        "a budget written into the file does not hold for what is open",
+        "budgets.py",
+        "            if plan_path(purse.path) == path:\n                purse.change(budget)",
+        "            if False:\n                purse.change(budget)",
+    ),
+    Fault(
+        "a budget written into the file does not hold for later visits",
+        "budgets.py",
+        "            budget = self.written.get(plan_path(path), budget)",
+        "            pass",
+    ),
+    Fault(
+        "a checkpoint forgets the budgets written into the file",
+        "checkpoint.py",
+        "    spending.written = {path: _read_budget(budget) for path, budget in written}",
+        "    spending.written = {}",
+    ),
 ]
 
 
