@@ -52,11 +52,11 @@ class Fingerprints:
             place = await _worktree_of(order, self._host)
         except (EvaluationError, PodiumError, OSError):
             return None
-        return self._mark(order, plan_path, digests, place)
+        return self._mark(order, plan_path, digests, place, is_plain=not self.rests_on_more(order))
 
     def without_files(self, order: TaskOrder, plan_path: str) -> str | None:
         """The same for an attempt that is given no files, at once."""
-        return self._constant.get(plan_path) or self._mark(order, plan_path, {})
+        return self._constant.get(plan_path) or self._mark(order, plan_path, {}, {}, is_plain=True)
 
     def rests_on_more(self, order: TaskOrder) -> bool:
         """Whether anything beside texts counts: files, conversations."""
@@ -69,7 +69,13 @@ class Fingerprints:
             return False  # it will not come to that
 
     def _mark(
-        self, order: TaskOrder, plan_path: str, digests: dict[str, Any], place: dict[str, Any] | None = None
+        self,
+        order: TaskOrder,
+        plan_path: str,
+        digests: dict[str, Any],
+        place: dict[str, Any],
+        *,
+        is_plain: bool,
     ) -> str | None:
         body, env = order.step.body, order.workflow.env
         names_values = bool(references_in(body))
@@ -88,11 +94,11 @@ class Fingerprints:
                 if names_values:
                     given["body"] = resolved(body, lookup)
             if isinstance(body, Agent):
-                given["agent"] = {**_agent(order), **(place or {})}
+                given["agent"] = {**_agent(order), **place}
             mark = canonical_sha256(given)[:_DIGITS]
         except (EvaluationError, PodiumError, RecursionError):
             return None
-        if not (names_values or (env and references_in(env)) or self.rests_on_more(order)):
+        if is_plain and not (names_values or (env and references_in(env))):
             self._constant[plan_path] = mark
         return mark
 

@@ -17,6 +17,7 @@ from podium.model.events import EventType, EventWrite
 from podium.model.ids import RunId
 from podium.model.leases import Fence, WakeUp
 from podium.ports.store import AppendedEvent, EventLog
+from podium.runtime.patience import Patience
 
 WRITE_BUDGET: Final = timedelta(milliseconds=3000)
 _PAUSE: Final = 0.05
@@ -28,6 +29,7 @@ class Recorder:
     def __init__(self, store: EventLog, *, budget: timedelta = WRITE_BUDGET) -> None:
         self._store = store
         self._budget = budget
+        self._patience = Patience(budget.total_seconds())
         self._owed: list[tuple[RunId, EventWrite, Fence | None]] = []
 
     @property
@@ -52,7 +54,7 @@ class Recorder:
         """
         reason: Exception | None = None
         try:
-            async with asyncio.timeout(self._budget.total_seconds()):
+            with self._patience:
                 while True:
                     try:
                         return await self._store.append(
@@ -80,7 +82,7 @@ class Recorder:
         """Record what failed open, in order; raises as `append` does and keeps what is left."""
         while self._owed:
             run_id, write, fence = self._owed[0]
-            async with asyncio.timeout(self._budget.total_seconds()):
+            with self._patience:
                 await self._store.append(run_id, [write], fence=fence)
             self._owed.pop(0)
 
