@@ -165,6 +165,7 @@ class Pipe:
                 fcntl.fcntl(self._reader, _F_SETPIPE_SZ, output.room)
         self._is_open = True
         self._is_listened_to = False
+        self.listening: Listening | None = None
 
     def listen(self) -> None:
         if self._is_open and not self._is_listened_to:
@@ -216,6 +217,9 @@ class Pipe:
 
     def _let_go(self) -> None:
         self._is_open = False
+        if self.listening is not None:
+            self.listening.is_over_for_one()
+            self.listening = None
         if self._is_listened_to:
             asyncio.get_running_loop().remove_reader(self._reader)
         os.close(self._reader)
@@ -233,10 +237,26 @@ def open_pipes(out: Output, err: Output) -> tuple[Pipe, Pipe]:
     except OSError:
         first.close()
         raise
-    asyncio.get_running_loop().call_later(_A_MOMENT, _listen, pipes)
+    Listening(pipes)
     return pipes
 
 
-def _listen(pipes: tuple[Pipe, Pipe]) -> None:
-    for pipe in pipes:
-        pipe.listen()
+class Listening:
+    """One timer for all pipes of a program. It is dropped with the last of them: it would wake us for nothing."""
+
+    __slots__ = ("_left", "_timer")
+
+    def __init__(self, pipes: tuple[Pipe, ...]) -> None:
+        self._left = len(pipes)
+        for pipe in pipes:
+            pipe.listening = self
+        self._timer = asyncio.get_running_loop().call_later(_A_MOMENT, self._begin, pipes)
+
+    def _begin(self, pipes: tuple[Pipe, ...]) -> None:
+        for pipe in pipes:
+            pipe.listen()
+
+    def is_over_for_one(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self._timer.cancel()
