@@ -90,7 +90,7 @@ class RunDirectory:
 
     def step_file(self, path: str, attempt: int, kind: str) -> Path:
         """Where a visit's output is kept."""
-        return self.steps / f"{file_name(path)}.{attempt}.{kind}"
+        return self.steps / _log_name(path, attempt, kind)
 
     def fresh_step_file(self, path: str, attempt: int, kind: str) -> Path:
         """The same, for a task that begins: what an interrupted one wrote there is gone."""
@@ -102,11 +102,15 @@ class RunDirectory:
 
     def step_log(self, path: str, attempt: int, kind: str) -> str:
         """The same as `step_file`."""
-        return f"{self.absolute}/{_STEPS}/{file_name(path)}.{attempt}.{kind}"
+        return f"{self.absolute}/{_STEPS}/{_log_name(path, attempt, kind)}"
 
     def output_values(self, path: str, attempt: int) -> str:
         """The file in which a step leaves `key=value` lines."""
         return f"{self.absolute}/{_OUTPUTS}/{file_name(path)}.{attempt}"
+
+
+def _log_name(path: str, attempt: int, kind: str) -> str:
+    return f"{file_name(path)}.{attempt}.{kind}"
 
 
 @lru_cache(maxsize=256)
