@@ -198,32 +198,60 @@ _INTO: Final = frozenset({"iterations", "last", "branches", "steps"})
 
 
 def kept_fields(workflow: Workflow) -> Kept:
-    """For each step, by its id, the fields that some reference reads. Ids of different lists are not told apart."""
+    """For each step, by its id, the fields that some reference reads. Ids of different lists are not told apart.
+
+    A reference that ends before the field of a step inside (`steps.Loop`, `steps.Loop.iterations`) hands on everything
+    inside, and whatever receives it may read any of it: nothing in there is left out.
+    """
     kept: dict[str, set[str]] = {}
+    whole: set[str] = set()
     for part in _parts(workflow):
         if type(part) is Reference:
             if part.path[0] == "steps" and len(part.path) > 1:
-                _keep(part.path, 1, kept)
+                _keep(part.path, 1, kept, whole)
         elif type(part) is Agent and part.resume is not None:
             kept.setdefault(part.resume, set()).update(_OF_A_SESSION)
+    if whole:
+        for step_id in _inside_of(workflow, whole):
+            kept.setdefault(step_id, set()).add(EVERYTHING)
     return {step: frozenset(fields) for step, fields in kept.items()}
 
 
-def _keep(path: tuple[str | int, ...], place: int, kept: dict[str, set[str]]) -> None:
+def _keep(path: tuple[str | int, ...], place: int, kept: dict[str, set[str]], whole: set[str]) -> None:
     """`path[place]` is a step; what follows is a field of it, or leads to a step inside it."""
-    fields = kept.setdefault(str(path[place]), set())
+    step = str(path[place])
+    fields = kept.setdefault(step, set())
     if place + 1 == len(path):
         fields.add(EVERYTHING)
+        whole.add(step)
         return
     name = str(path[place + 1])
     fields.add(name)
+    if name not in _INTO:
+        return
     rest = place + 2
     if name == "iterations":
         rest += 1
         if rest < len(path) and path[rest] == "steps":
             rest += 1
-    if name in _INTO and rest < len(path):
-        _keep(path, rest, kept)
+    if rest < len(path):
+        _keep(path, rest, kept, whole)
+    else:
+        whole.add(step)
+
+
+def _inside_of(workflow: Workflow, whole: set[str]) -> Iterator[str]:
+    """The ids of the steps inside of those named. Not of called workflows: a `call` hands on its outputs only."""
+    pending = [
+        block
+        for part in _parts(workflow)
+        if type(part) is Step and part.step_id in whole and (block := getattr(part.body, "block", None))
+    ]
+    while pending:
+        for step in pending.pop().steps:
+            yield step.step_id
+            if block := getattr(step.body, "block", None):
+                pending.append(block)
 
 
 def references_in(part: Any) -> list[Reference]:
