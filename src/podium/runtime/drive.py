@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -34,10 +33,11 @@ from podium.model.events import (
 )
 from podium.model.leases import UNFENCED, Fence, WakeUp
 from podium.model.plan import Plan
-from podium.model.times import moment, timestamp
+from podium.model.times import Timestamp, timestamp
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, EventLog
+from podium.runtime.drive_clock import MAX_WAIT_SECONDS, DriveClock
 from podium.runtime.recording import Recorder
 from podium.runtime.spilling import is_spilled, spill, whole
 from podium.runtime.tasks.order import TaskResult, stopped
@@ -106,6 +106,8 @@ class Happening:
     subject: str | None = None
     # The payload as it is stored, if that is known already.
     encoded: bytes | None = None
+    # When it was due: it is not recorded with an earlier time.
+    due: Timestamp = ""
 
     @property
     def answers(self) -> "_Key | None":
@@ -128,6 +130,7 @@ class Driver:
         self._identity = identity
         self._fence = fence
         self._world = world
+        self._clock = DriveClock(world.clock)
         self._recorder = Recorder(world.log)
         self.machine = Machine(plan)
         self._inbox: deque[Happening] = deque()
@@ -229,6 +232,7 @@ class Driver:
                 # One by one: what is known of this moment only is kept.
                 self._tell((record,))
             if not records:
+                self._clock.advance_to(self.machine.now)
                 return last
             last = records[-1]
             self._keep_machine()
@@ -384,7 +388,9 @@ class Driver:
         )
         for record in records:
             self._check_owner(record)
-            batch.obey(self.machine.advance(await whole(record, self._world.payloads)))
+            commands = self.machine.advance(await whole(record, self._world.payloads))
+            self._clock.advance_to(self.machine.now)
+            batch.obey(commands)
             self._count_attempt(record)
             self._tell((record,))
 
@@ -531,17 +537,21 @@ class Driver:
             )
 
     def set_timer(self, timer: SetTimer) -> None:
-        seconds = max(0.0, (moment(timer.due) - self._world.clock.now()) / timedelta(seconds=1))
-        loop = asyncio.get_running_loop()
-        self._timers[timer.key] = loop.call_later(seconds, self._fire, timer)
+        self._wait_for(timer, self._clock.deadline(timer.due))
 
-    def _fire(self, timer: SetTimer) -> None:
-        # The loop's clock and the wall clock drift: a timer is not due before its time.
-        if self._world.clock.now() < moment(timer.due):
-            self.set_timer(timer)
+    def _wait_for(self, timer: SetTimer, deadline: float) -> None:
+        seconds = max(0.0, deadline - self._clock.elapsed())
+        loop = asyncio.get_running_loop()
+        self._timers[timer.key] = loop.call_later(min(seconds, MAX_WAIT_SECONDS), self._fire, timer, deadline)
+
+    def _fire(self, timer: SetTimer, deadline: float) -> None:
+        # The loop's clock drifts, and stands while the machine sleeps: a timer is not due before its time.
+        if self._clock.elapsed() < deadline:
+            self._wait_for(timer, deadline)
             return
         self._timers.pop(timer.key, None)
-        self.happen(Happening(EventType.TIMER_FIRED, payload={"key": timer.key}, subject=timer.key))
+        payload = {"key": timer.key}
+        self.happen(Happening(EventType.TIMER_FIRED, payload=payload, subject=timer.key, due=timer.due))
 
     def drop_timer(self, key: str) -> None:
         timer = self._timers.pop(key, None)
@@ -553,8 +563,8 @@ class Driver:
         payload = {"key": probe.key, "answers": answers}
         self.happen(Happening(EventType.PROBE_ANSWERED, payload=payload, subject=probe.key))
 
-    def now(self) -> datetime:
-        return self._world.clock.now()
+    def now(self) -> Timestamp:
+        return timestamp(self._clock.now())
 
 
 # A checkpoint that never leaves this process needs no other name for it.
@@ -599,7 +609,7 @@ class _Batch:
         write = new_event(
             driver._identity,
             happening.event_type,
-            timestamp(driver.now()),
+            max(driver.now(), happening.due),
             happening.encoded if happening.encoded is not None else encode_payload(happening.payload),
             step_id=happening.path,
             attempt=happening.attempt,
