@@ -1,6 +1,7 @@
 """The one place that picks real parts."""
 
 import os
+import re
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
+from podium.text import without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,9 +58,11 @@ async def open_store(url: str, *, create: bool = False) -> Store:
             from podium.stores.postgres import PostgresStore
         except ImportError as error:
             raise UnknownStore("PostgreSQL needs an extra: pip install 'podium[postgres]'") from error
+        _check_credentials(url)
         return await PostgresStore.open(url)
     if "://" in url:
-        raise UnknownStore(f"{url!r} is no store: use a path, sqlite:PATH or postgresql://...")
+        shown = without_credentials(repr(url))
+        raise UnknownStore(f"unsupported store address {shown}: use a path, sqlite:PATH or postgresql://...")
     from podium.stores.sqlite import SqliteStore
 
     path = Path(url.removeprefix("sqlite:"))
@@ -69,6 +73,16 @@ async def open_store(url: str, *, create: bool = False) -> Store:
     if not is_there and not create:
         raise UnknownStore(f"there is no store at {str(path)!r}; name one with --store or PODIUM_STORE")
     return await SqliteStore.open(path)
+
+
+def _check_credentials(url: str) -> None:
+    """Refuse a password that is cut at its own `@`, `/`, `?` or `#`: the server's error would quote the rest of it."""
+    place, _, rest = re.sub("[/?#]", "/", url.partition("://")[2]).partition("/")
+    if place.count("@") > 1 or ("@" in rest and "@" not in place):
+        raise UnknownStore(
+            f"the address {without_credentials(url)} has special characters in its user name or password: "
+            "write them percent-encoded, for instance %40 for @ and %2F for /"
+        )
 
 
 def runs_folder(given: Path | None) -> Path:

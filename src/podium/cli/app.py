@@ -13,12 +13,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from io import StringIO
 from typing import Final
 
 import click
 
 import podium
 from podium.errors import PodiumError
+from podium.text import without_credentials
 
 FAILED: Final = 1
 USAGE: Final = 64
@@ -141,10 +143,12 @@ def run(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt, EOFError):
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()
+        error.show(shown)
+        click.echo(without_credentials(shown.getvalue()), err=True, nl=False)
         return USAGE
     except PodiumError as error:
-        click.echo(f"{error.code}: {error}", err=True)
+        click.echo(f"{error.code}: {without_credentials(str(error))}", err=True)
         return _EXIT_OF.get(error.code, INVALID_FILE)
     except BrokenPipeError:
         # The reader went away (`| head`); writing the rest, even at exit, would only fail again.
@@ -161,6 +165,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _internal_error() -> int:
-    traceback.print_exc()
+    click.echo(without_credentials(traceback.format_exc()), err=True, nl=False)
     click.echo("INTERNAL_ERROR: this is a defect in Podium; please report the lines above.", err=True)
     return INTERNAL_ERROR

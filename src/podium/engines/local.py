@@ -21,6 +21,7 @@ import msgspec
 from podium.core.canonical import canonical_sha256
 from podium.core.machine import RULES_VERSION
 from podium.core.plans import plan_bytes, steps_of
+from podium.environment import hide_environment
 from podium.errors import PodiumError, RunNotFound, StaleFence
 from podium.model.commands import RunTask
 from podium.model.events import (
@@ -398,6 +399,7 @@ class LocalEngine:
                         return
 
     def _host(self, plan: Plan, directory: RunDirectory, workspace: Path) -> TaskHost:
+        hide_environment()
         bodies = [step.body for step in steps_of(plan.workflow)]
         names = frozenset(plan.workflow.secrets).union(
             *(body.workflow.secrets for body in bodies if isinstance(body, Call)),

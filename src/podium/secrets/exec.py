@@ -8,8 +8,8 @@ asked for goes to its standard input as JSON, and one object of names and values
 
 Standard input and not the arguments: arguments are seen by every user of the machine, a name cannot be taken for an
 option there, and one start serves all secrets of a step. The program has the environment of Podium, where its own
-credentials usually are. What it prints to standard error is thrown away: vaults like to repeat there what they were
-about to hand out, and our errors are shown and stored.
+credentials usually are, without the settings of Podium (`PODIUM_*`). What it prints to standard error is thrown away:
+vaults like to repeat there what they were about to hand out, and our errors are shown and stored.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from podium.environment import inheritable
 from podium.ports.secrets import SecretProviderFailed
 from podium.secrets.source import Scope
 
@@ -56,7 +57,12 @@ class ExecSecrets:
                 # Descriptors of our own: `wait` of a process with asyncio's pipes returns only when these are closed,
                 # and whoever the program has started may hold them open for ever.
                 process = await asyncio.create_subprocess_exec(
-                    *command, stdin=asked, stdout=mouth, stderr=DEVNULL, start_new_session=True
+                    *command,
+                    stdin=asked,
+                    stdout=mouth,
+                    stderr=DEVNULL,
+                    start_new_session=True,
+                    env=inheritable(os.environ),
                 )
             except OSError as error:
                 raise SecretProviderFailed(

@@ -171,3 +171,13 @@ def test_the_program_has_the_environment_of_podium(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(os.environ, "VAULT_TOKEN", "login")
     program = "import json, os; print(json.dumps({'TOKEN': os.environ['VAULT_TOKEN']}))"
     assert find(program, "TOKEN") == {"TOKEN": "login"}
+
+
+def test_it_gets_the_environment_without_settings_of_podium(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PODIUM_STORE", "postgresql://u:hunter2@db/prod")
+    monkeypatch.setenv("VAULT_ADDR", "https://vault")
+    look = (
+        "import json, os; e = os.environ; "
+        'print(json.dumps({"A": e["VAULT_ADDR"], "B": e.get("PODIUM_STORE", "-")}))'
+    )
+    assert find(look, "A", "B") == {"A": "https://vault", "B": "-"}

@@ -9,6 +9,7 @@ from typing import Any, Final
 from podium.core.expressions import EvaluationError
 from podium.core.redaction import Redactor
 from podium.core.templates import render
+from podium.environment import inheritable
 from podium.errors import PodiumError
 from podium.model.plan import Work
 from podium.runtime.rundir import RunDirectory
@@ -28,7 +29,7 @@ class TaskHost:
     workspace: Path
     # Values of the secrets that the workflow declares, as far as they are there.
     secrets: dict[str, str] = field(default_factory=dict)
-    # The runner's own environment, without any secret.
+    # The runner's own environment, without any secret and without settings of Podium.
     environment: dict[str, str] = field(default_factory=dict)
     # Masks every secret of the run, in every step: what one step wrote into a file another one may print. None if
     # there is nothing to mask.
@@ -48,7 +49,8 @@ class TaskHost:
     ) -> "TaskHost":
         """`provider_variables`: what agents need, such as an API key. Other steps do not get them."""
         hidden = secret_names | provider_variables
-        environment = {name: value for name, value in os.environ.items() if name not in hidden}
+        inherited = inheritable(os.environ)
+        environment = {name: value for name, value in inherited.items() if name not in hidden}
         values = {*secrets.values(), *(os.environ.get(name, "") for name in hidden)} - {""}
         redactor = Redactor(values) if values else None
         return cls(directory, workspace, secrets, environment, redactor, functions or {})

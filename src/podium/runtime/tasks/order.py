@@ -11,6 +11,7 @@ from podium.core.expressions import MISSING, Lookup
 from podium.model.events import EventType
 from podium.model.ids import RunId
 from podium.model.plan import Step, Workflow
+from podium.text import without_credentials
 
 # Exit codes of attempts that have no exit code of their own (D17).
 FAILED_BEFORE_START: Final = 125
@@ -134,7 +135,7 @@ def failed(exit_code: int, code: str, message: str, *, retryable: bool = True, *
     error = {
         "category": _CATEGORY.get(code, "USER"),
         "code": code,
-        "message": message,
+        "message": without_credentials(message),
         "retryable": retryable,
     }
     return TaskResult(EventType.STEP_FAILED, {"exitCode": exit_code, "error": error, **facts})

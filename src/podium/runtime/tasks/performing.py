@@ -17,6 +17,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
 from podium.runtime.tasks.python import PythonTasks
+from podium.text import without_credentials
 
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
@@ -179,7 +180,7 @@ class RunTasks:
 
     def _failed_by(self, defect: Exception, order: TaskOrder) -> TaskResult:
         """A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step."""
-        told = "".join(traceback.format_exception(defect))
+        told = without_credentials("".join(traceback.format_exception(defect)))
         if self._host.redactor is not None:
             told = self._host.redactor.redact(told)
         self._host.directory.step_file(order.path, order.attempt, "err").write_text(told)

@@ -1,0 +1,75 @@
+"""What other processes see of the environment of this one.
+
+Children inherit none of our own settings (`PODIUM_*`): the address of the store may hold a password. But a child can
+also look at its parent: `/proc/PID/environ` shows the memory that the kernel filled when the process was started,
+whatever has become of the variables since, and `/proc/PID/cmdline` its arguments. `hide_environment` blanks the first
+and the credentials in the second. The variables themselves stay usable: they are moved to other memory first.
+
+What this cannot prevent: a process of the same user that may read our memory (`/proc/PID/mem`, ptrace) finds them.
+"""
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from podium.text import credentials_in
+
+_OURS: Final = "PODIUM_"
+# By these the processes of a run are found after a crash, also a driver that was started by a step.
+_MARKS: Final = (b"PODIUM_RUN_ID=", b"PODIUM_RUN_DIR=", b"PODIUM_VISIT=")
+_PR_SET_DUMPABLE: Final = 4
+# Places in /proc/self/stat, counted after the name of the program.
+_ARGUMENTS: Final = (45, 46)
+_ENVIRONMENT: Final = (47, 48)
+
+
+def inheritable(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a child may inherit: none of our own settings."""
+    return {name: value for name, value in variables.items() if not name.startswith(_OURS)}
+
+
+@cache
+def hide_environment() -> None:
+    """Once per process, before it starts children that must not see everything it was given."""
+    for name, value in os.environ.items():
+        # The C library now has a copy of its own and does not use the kernel's block any more.
+        os.putenv(name, value)
+    try:
+        with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+            _rewrite(memory.fileno(), _ENVIRONMENT, "environ", _only_marks)
+            _rewrite(memory.fileno(), _ARGUMENTS, "cmdline", _masked)
+    except (OSError, ValueError, IndexError):
+        # The next best: only root can read the block then, and we cannot be traced.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _rewrite(memory: int, places: tuple[int, int], shown_as: str, hide: Callable[[bytes], bytes]) -> None:
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = (int(fields[place]) for place in places)
+    block = os.pread(memory, end - start, start)
+    # Only what is certainly the block that others see.
+    if block != Path(f"/proc/self/{shown_as}").read_bytes():
+        raise ValueError(f"the memory behind {shown_as} is not where it should be")
+    os.pwrite(memory, hide(block), start)
+
+
+def _only_marks(block: bytes) -> bytes:
+    entries = block.split(b"\0")
+    return b"\0".join(entry if entry.startswith(_MARKS) else bytes(len(entry)) for entry in entries)
+
+
+def _masked(block: bytes) -> bytes:
+    return b"\0".join(map(_argument, block.split(b"\0")))
+
+
+def _argument(argument: bytes) -> bytes:
+    # In an encoding in which every byte is one character: the length must stay the same.
+    text = argument.decode("latin-1")
+    for start, end in credentials_in(text):
+        text = text[:start] + "*" * (end - start) + text[end:]
+    return text.encode("latin-1")

@@ -1,0 +1,41 @@
+"""Text made safe to show: credentials in addresses are masked.
+
+    postgresql://podium:***@db/prod        the password; the user name helps to find the mistake
+    https://***@example.com/               all of it: tokens are commonly given as the user name
+    https://example.com/?access_token=***  parameters whose name says that they hold a credential
+
+Applied wherever an address, or an error text that may quote one, reaches a person or a log.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+_MASK: Final = "***"
+# The user information of an address ends at its last `@`. A password that should have been encoded may hold a `/`:
+# outside of HTTP, where paths with an `@` are common, everything up to the last `@` of the word is taken for it.
+_HTTP: Final = re.compile(r"\bhttps?://(?P<secret>[^\s/?#]+)@", re.IGNORECASE)
+_OTHER: Final = re.compile(r"\b(?!https?:)[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret>\S+)@", re.IGNORECASE)
+_PARAMETER: Final = re.compile(
+    r"[?&][\w.-]*(?:password|passwd|token|secret|api_?key|signature)[\w.-]*=(?P<secret>[^\s&#\"']+)",
+    re.IGNORECASE,
+)
+_PATTERNS: Final = (_HTTP, _OTHER, _PARAMETER)
+
+
+def without_credentials(text: str) -> str:
+    """The text with `***` in the place of every credential of an address."""
+    for start, end in sorted(credentials_in(text), reverse=True):
+        text = text[:start] + _MASK + text[end:]
+    return text
+
+
+def credentials_in(text: str) -> Iterator[tuple[int, int]]:
+    """Where the credentials of addresses are; none overlaps another."""
+    if "://" not in text:
+        return
+    taken = 0
+    for found in sorted(match.span("secret") for pattern in _PATTERNS for match in pattern.finditer(text)):
+        if found[0] >= taken:
+            taken = found[1]
+            yield found
