@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 import click
 import msgspec
 
+from podium.cli.ending import EndNotes
 from podium.cli.output import spelled_json, told_usage
 from podium.core.envelope import encode_envelope
 from podium.language.diagnostics import visible
@@ -58,6 +59,7 @@ class Quiet:
         self.began = time.monotonic()
         # What the run has used so far.
         self.usage: dict[str, float] = {}
+        self._notes = EndNotes()
 
     def begin(self, run_id: RunId) -> None:
         self.run_id = run_id
@@ -66,6 +68,7 @@ class Quiet:
         self.count_usage(records)
 
     def count_usage(self, records: Sequence[EventRecord]) -> None:
+        self._notes.observe(records)
         for record in records:
             if record.event_type == EventType.BUDGET_CHARGED:
                 self.usage = msgspec.json.decode(record.payload)["total"]
@@ -80,7 +83,10 @@ class Quiet:
         took = f"{time.monotonic() - self.began:.1f} s"
         word = ended.event_type.removeprefix("Run").lower()
         reason = f": {visible(ended.error)}" if ended.error else f" ({ended.reason})" if ended.reason else ""
-        click.echo(f"{word} after {took}{reason}")
+        failed = self._notes.failed_steps() if ended.event_type == EventType.RUN_COMPLETED else ""
+        click.echo(f"{word} after {took}{reason}{failed and '; '}{failed}")
+        for warning in self._notes.warnings():
+            click.echo(f"warning: {warning}")
         if any(self.usage.values()):
             click.echo(f"used {told_usage(self.usage)}")
         folder = self.runs / ended.run_id
@@ -197,6 +203,9 @@ def line_of(record: EventRecord) -> str | None:
     error = payload.get("error") or {}
     step = visible(record.step_id or "")
     again = f" (attempt {record.logical_attempt_id})" if record.logical_attempt_id > 1 else ""
+    warned = "".join(
+        f"\n         {step} | warning: {visible(str(text))}" for text in payload.get("warnings", ())
+    )
     match record.event_type:
         case EventType.STEP_STARTED:
             if "approval" in payload:
@@ -204,13 +213,10 @@ def line_of(record: EventRecord) -> str | None:
             return f">  {step}{again}"
         case EventType.STEP_COMPLETED:
             took = payload.get("durationMs")
-            warned = "".join(
-                f"\n         {step} | warning: {visible(str(text))}" for text in payload.get("warnings", ())
-            )
             return f"ok {step}{again}" + (f" {took / 1000:.1f} s" if took is not None else "") + warned
         case EventType.STEP_FAILED:
             message = visible(str(error.get("message") or error.get("code") or ""))
-            return f"x  {step}{again}: {message}"
+            return f"x  {step}{again}: {message}{warned}"
         case EventType.STEP_SKIPPED:
             return f"-  {step} skipped: {visible(str(payload.get('reason', '')))}"
         case EventType.STEP_RETRY_SCHEDULED:

@@ -22,7 +22,7 @@ from podium.model.alerts import Alert, AlertCode
 from podium.model.artifacts import ArtifactRef
 from podium.model.events import NO_PAYLOAD, EventRecord, EventType
 from podium.model.runs import EngineRunRef
-from podium.model.snapshots import AttemptSnapshot, Failure, Gap, RunSummary, StepSnapshot
+from podium.model.snapshots import STOPPED_CODES, AttemptSnapshot, Failure, Gap, RunSummary, StepSnapshot
 from podium.model.times import Timestamp
 from podium.model.transitions import (
     AFTER_THE_END,
@@ -35,8 +35,6 @@ from podium.model.transitions import (
 
 # How many attempts of a step a snapshot shows; the log has them all.
 SHOWN_ATTEMPTS: Final = 10
-# A running attempt that was stopped from outside ends as failed with one of these; nobody counts it as a failure.
-STOPPED_CODES: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED"})
 
 
 class RunSnapshot(NamedTuple):

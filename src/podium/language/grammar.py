@@ -138,7 +138,11 @@ _LIMITS = Record(
             Either((_MEMORY, Number(least=1, integer=True))), "Memory, in bytes or like 512M."
         ),
         "max_cpu": Field(_SECONDS, "Seconds of processor time."),
-        "max_output_size": Field(Number(least=0, integer=True), "Bytes of output kept in the run's state."),
+        "max_output_size": Field(
+            Number(least=0, integer=True),
+            "Bytes of output that the run keeps (default 100,000; in version 1.0 files 10,000). "
+            "Longer output is cut after a whole line, with a warning.",
+        ),
     },
 )
 _JOIN = Record(

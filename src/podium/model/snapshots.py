@@ -4,7 +4,7 @@ The *summary* is small and opens fast however long the run is; steps are read by
 projection is a new value, and one that somebody holds never changes.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,6 +13,9 @@ from podium.model.events import RunIdentity
 from podium.model.runs import EngineRunRef
 from podium.model.times import Timestamp, moment
 from podium.model.transitions import RunStatus, StepStatus
+
+# A running attempt that was stopped from outside ends as failed with one of these, and is not counted as a failure.
+STOPPED_CODES: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED"})
 
 
 class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):

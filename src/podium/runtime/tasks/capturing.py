@@ -12,6 +12,7 @@ from podium.errors import PodiumError
 from podium.model.events import MOST_PAYLOAD_BYTES
 from podium.model.plan import Work, Workflow
 from podium.runtime.rundir import RunDirectory, inside
+from podium.runtime.tasks.cutting import cut_bytes
 from podium.runtime.tasks.output import STDERR_TAIL, Output
 
 # What `capture: lines` and `capture: json` read at most.
@@ -33,7 +34,8 @@ def most_shown(work: Work, workflow: Workflow) -> int:
 
 def most_kept(work: Work, workflow: Workflow) -> int:
     """How many bytes of the output have to be at hand when the step has ended."""
-    shown = most_shown(work, workflow)
+    # One more than is shown: it tells whether the last line of those is whole.
+    shown = most_shown(work, workflow) + 1
     return shown if work.capture == "text" and not _has_schema(work) else max(shown, MOST_CAPTURED)
 
 
@@ -46,12 +48,11 @@ def shown_facts(output: Output, most: int) -> dict[str, Any]:
 
 
 def text_facts(text: str, most: int) -> dict[str, Any]:
-    """A text that is at hand as a whole, as it stands in the event; a character that was cut in two is left out."""
+    """A text that is at hand as a whole, as it stands in the event."""
     content = text.encode("utf-8", "replace")
-    facts: dict[str, Any] = {"output": content[:most].decode("utf-8", "ignore")}
-    if len(content) > most:
-        facts |= {"truncated": True, "outputBytes": len(content)}
-    return facts
+    if len(content) <= most:
+        return {"output": content.decode()}
+    return {"output": cut_bytes(content[: most + 1], most), "truncated": True, "outputBytes": len(content)}
 
 
 def captured_facts(output: Output, work: Work) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from podium.errors import InvalidEvent
 from podium.model.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.runtime.tasks.cutting import cut_text, with_warning
 from podium.runtime.tasks.order import TaskResult, failed
 
 # The other facts of a result need room, too.
@@ -23,7 +24,9 @@ def fitted(result: TaskResult) -> TaskResult:
     if len(output) > _ALWAYS_FITS and len(encode_payload(output)) > _MOST_OUTPUT:
         payload["outputBytes"] = payload.get("outputBytes", len(output.encode()))
         payload["truncated"] = True
-        payload["output"] = _cut(output)
+        payload["output"] = cut_text(output, _most_that_fits(output))
+    if payload.get("truncated"):
+        with_warning(payload)
     if "json" in payload:
         try:
             encode_payload(payload["json"])
@@ -32,7 +35,7 @@ def fitted(result: TaskResult) -> TaskResult:
     return result
 
 
-def _cut(text: str) -> str:
+def _most_that_fits(text: str) -> int:
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -40,7 +43,7 @@ def _cut(text: str) -> str:
             low = middle
         else:
             high = middle - 1
-    return text[:low]
+    return low
 
 
 def _without_data(payload: dict[str, Any], message: str) -> TaskResult:

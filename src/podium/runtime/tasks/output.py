@@ -6,7 +6,6 @@ pipe then still belongs to it, and whoever else holds the pipe open is not waite
 """
 
 import asyncio
-import codecs
 import contextlib
 import fcntl
 import os
@@ -16,6 +15,7 @@ from typing import BinaryIO, Final
 
 from podium.core.redaction import Redactor
 from podium.runtime.rundir import NewFile
+from podium.runtime.tasks.cutting import cut_bytes, tail_of_bytes
 
 STDERR_TAIL: Final = 2000
 _CHUNK: Final = 1 << 16
@@ -108,18 +108,14 @@ class Output:
         return self._masking is not None and self.size != self._came
 
     def text(self, most: int) -> str:
-        """The beginning, decoded; a character that was cut in two is left out."""
-        if not self.kept:
-            return ""
-        kept = bytes(self.kept[:most])
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        return decoder.decode(kept, final=self.size <= len(kept))
+        """The beginning, decoded: what is longer is cut after a whole line."""
+        if self.size > most:
+            return cut_bytes(bytes(self.kept[: most + 1]), most)
+        return self.kept.decode("utf-8", "replace")
 
     def tail_text(self) -> str:
         if self.size > len(self.tail):
-            # The rest of a character whose beginning was cut off.
-            cut = next((n for n, byte in enumerate(self.tail[:4]) if byte & 0xC0 != 0x80), 0)
-            return self.tail[cut:].decode("utf-8", "replace")
+            return tail_of_bytes(self.tail)
         return self.tail.decode("utf-8", "replace")
 
 

@@ -17,7 +17,14 @@ from podium.core.templates import fill_in
 from podium.errors import PodiumError
 from podium.model.plan import Python
 from podium.runtime.tasks import families, placing
-from podium.runtime.tasks.capturing import check_files, check_schema, lines_of, most_shown, take_values
+from podium.runtime.tasks.capturing import (
+    check_files,
+    check_schema,
+    lines_of,
+    most_shown,
+    take_values,
+    text_facts,
+)
 from podium.runtime.tasks.families import Family
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
@@ -228,9 +235,7 @@ class Prepared:
         facts = {**(facts or {}), "json": value}
         redactor, most = self._host.redactor, most_shown(self.work, self.order.workflow)
         shown = redactor.redact(text) if redactor is not None else text
-        facts["output"] = shown[:most]
-        if len(shown) > most:
-            facts |= {"truncated": True, "outputBytes": len(shown.encode())}
+        facts |= text_facts(shown, most)
         if self.work.capture == "lines":
             facts["lines"] = lines_of(shown)
         if self._file is not None:
