@@ -4,7 +4,8 @@
 #   make test    install everything the tests need, then run all checks and all tests
 #   make check   the quick part of `make test`: format, lint, types, imports, unit tests, README
 #   make bench   measure, and compare with peers in the same run
-#   make mutate  plant faults in the machine, core/graph.py and the executor; the tests must notice
+#   make plant   break every rule of docs/conformance in turn; the tests of the rule must notice
+#   make mutate  plant mechanical faults in core/graph.py and the executor; the tests must notice
 #   make fuzz    a million hostile inputs for the reader, expressions and templates
 #   make torture ten thousand random plans through the machine, two thousand kills of real processes
 #   make clean   remove what the other targets made
@@ -16,7 +17,7 @@ PYTEST := $(BIN)/python -m pytest
 WORKERS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench mutate fuzz torture conformance clean
+.PHONY: help demo test check bench plant mutate fuzz torture conformance clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,8 +57,10 @@ test: check
 bench: $(VENV)/dev
 	$(BIN)/python -m bench
 
+plant: $(VENV)/dev
+	$(BIN)/python -m tests.planted --workers $(WORKERS)
+
 mutate: $(VENV)/dev
-	$(BIN)/python -m tests.torture.faults
 	$(BIN)/python -m tests.mutation
 
 fuzz: $(VENV)/dev

@@ -9,9 +9,11 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-from tests.planted.violations import VIOLATIONS
+from tests.planted.cannot import CANNOT
+from tests.planted.registry import by_rule
 
 TESTS = Path(__file__).parent
 TABLES = TESTS.parent / "docs" / "conformance"
@@ -58,17 +60,36 @@ _NOT_SHOWN = re.compile(r"later:|only advice:", re.IGNORECASE)
 def marked_tests() -> dict[str, list[str]]:
     """For each rule the tests that are marked with it, as `file::test`."""
     found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                for rule in _marked(node):
-                    found[rule].append(
-                        f"{path.stem.removeprefix('test_')}::{node.name.removeprefix('test_')}"
-                    )
+    for path, node, rule in _markers():
+        found[rule].append(f"{path.stem.removeprefix('test_')}::{node.removeprefix('test_')}")
     for name, rules in RULES_OF_PROMISES.items():
         for rule in rules:
             found[rule].append(f"store_promises::{name}")
     return found
+
+
+@cache
+def files_by_rule() -> dict[str, set[Path]]:
+    """For each rule the files with tests that are marked with it, without the promises of stores."""
+    found: dict[str, set[Path]] = defaultdict(set)
+    for path, _, rule in _markers():
+        found[rule].add(path)
+    return found
+
+
+def has_promises(rule: str) -> bool:
+    """Whether promises of stores show the rule."""
+    return any(rule in rules for rules in RULES_OF_PROMISES.values())
+
+
+def _markers() -> Iterator[tuple[Path, str, str]]:
+    """File, test or class, rule."""
+    for path in sorted(TESTS.rglob("test_*.py")):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if "mark.rule(" in text else ():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                for rule in _marked(node):
+                    yield path, node.name, rule
 
 
 def promised() -> set[str]:
@@ -110,10 +131,9 @@ def written(text: str) -> str:
 
 
 def planted_by_rule() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for violation in VIOLATIONS:
-        found[violation.rule].append(violation.what)
-    return found
+    """What is planted for each rule, or why nothing can be."""
+    found = {rule: [fault.what for fault in faults] for rule, faults in by_rule().items()}
+    return found | {rule: [f"none: {reason}"] for rule, reason in CANNOT.items()}
 
 
 def _marked(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """No promise is empty: for each there is a store that breaks it, and is caught.
 
-The store in memory is changed in one place of its text, made anew, and given the promise. Together with the broken
+The store in memory is changed in one place of its source, made anew, and given the promise. Together with the broken
 stores next door this covers every promise there is; a new one without a store that fails it fails here.
 """
 
@@ -17,6 +17,7 @@ from podium.model.runs import RunQuery
 from podium.testing.clock import VirtualClock
 from podium.testing.store_promises import StorePromises
 from tests.conformance import promised
+from tests.planted.edits import Edit, drop, swap
 from tests.promises.broken import Broken, assert_noticed
 from tests.promises.sqlite.test_broken_sqlite_stores import BROKEN as BROKEN_SQLITE
 from tests.promises.test_broken_memory_stores import BROKEN, BrokenWorld
@@ -25,225 +26,256 @@ STORES = Path(podium.stores.__file__).parent
 
 
 class Change(NamedTuple):
-    """What is changed in the text of the store, and the promise that has to notice."""
+    """How the source of the store is changed, and the promise that has to notice."""
 
     promise: str
-    old: str
-    new: str
-    file: str = "memory.py"
+    edit: Edit
     arguments: dict[str, Any] = {}  # noqa: RUF012  a constant
 
 
 CHANGES = [
     Change(
         "100_kb_of_hostile_prose_comes_back_byte_for_byte",
-        "            write.payload,\n        )\n        for seq",
-        '            write.payload.replace(b"\\\\u0000", b""),\n        )\n        for seq',
-        "rules.py",
-        {"field": "a value in a payload", "text": "NUL"},
+        swap("stores/rules.py:records_of", "write.payload", "write.payload.replace(b'\\\\u0000', b'')"),
+        arguments={"field": "a value in a payload", "text": "NUL"},
     ),
     Change(
         "a_busy_run_does_not_keep_the_others_from_being_delivered",
-        "min(free, key=lambda one: one[0])",
-        "free[0]",
+        swap("stores/memory.py:MemoryStore.claim_line", "min(free, key=lambda one: one[0])", "free[0]"),
     ),
     Change(
         "a_claimed_run_that_was_never_started_is_handed_out_again",
-        '            and not self._is_live(kept, "")\n            and not self._full_limit',
-        "            and not kept.leases\n            and not self._full_limit",
+        swap("stores/memory.py:MemoryStore.claim_next", "self._is_live(kept, '')", "kept.leases"),
     ),
     Change(
         "a_dead_letter_can_be_dropped_and_a_bus_removed",
-        "        self._buses.pop(bus, None)\n",
-        "        pass\n",
+        drop("stores/memory.py:MemoryStore.remove_bus", "self._buses.pop(bus, None)"),
     ),
     Change(
         "a_dead_letter_is_kept_apart_and_its_line_goes_on",
-        "        seq = line.waiting.pop(0)\n",
-        "        seq = line.waiting[0]\n",
+        swap("stores/memory.py:MemoryStore.failed", "line.waiting.pop(0)", "line.waiting[0]"),
     ),
     Change(
         "a_delayed_run_waits_for_its_time",
-        "    if row.start_at is not None and row.start_at > now:\n        return False\n",
-        "",
-        "rules.py",
+        drop(
+            "stores/rules.py:may_start",
+            "if row.start_at is not None and row.start_at > now: ...",
+        ),
     ),
     Change(
         "a_failure_holds_its_line_for_a_while_and_no_other",
-        "            line.not_before = self._clock.elapsed() + retry_in.total_seconds()\n",
-        "",
+        drop("stores/memory.py:MemoryStore.failed", "line.not_before = ..."),
     ),
     Change(
         "a_lapsed_lease_cannot_be_renewed_for_its_slot_may_be_taken",
-        "        if kept is None or not self._is_live(kept, lease.fence.attempt):\n            return None\n",
-        "",
+        drop(
+            "stores/memory.py:MemoryStore.renew",
+            "if kept is None or not self._is_live(kept, lease.fence.attempt): ...",
+        ),
     ),
-    Change("a_lease_has_one_holder", "        if self._is_live(kept, attempt) or (", "        if ("),
+    Change(
+        "a_lease_has_one_holder",
+        swap(
+            "stores/memory.py:MemoryStore.claim",
+            "self._is_live(kept, attempt) or (not attempt and self._full_limit(_scopes_of_row(kept.row)))",
+            "not attempt and self._full_limit(_scopes_of_row(kept.row))",
+        ),
+    ),
     Change(
         "a_record_says_everything_its_write_said",
-        "            write.engine_attempt_id,\n",
-        "            1,\n",
-        "rules.py",
+        swap("stores/rules.py:records_of", "write.engine_attempt_id", "1"),
     ),
     Change(
         "a_relay_that_lost_its_claim_changes_nothing",
-        "line is not None and line.generation == claim.generation else None",
-        "line is not None else None",
+        swap(
+            "stores/memory.py:MemoryStore._held_line",
+            "line is not None and line.generation == claim.generation",
+            "line is not None",
+        ),
     ),
     Change(
         "a_released_lease_is_free_and_its_holder_fenced_off",
-        "        if held is not None and held.generation == lease.fence.generation:\n",
-        "        if held is not None:\n",
+        swap(
+            "stores/memory.py:MemoryStore.release",
+            "held is not None and held.generation == lease.fence.generation",
+            "held is not None",
+        ),
     ),
     Change(
         "a_removed_run_is_not_run_again_by_a_repeated_request",
-        "        self._pruned[_admitted(kept.row)] = run_id\n",
-        "",
+        drop("stores/memory.py:MemoryStore.prune", "self._pruned[_admitted(kept.row)] = run_id"),
     ),
     Change(
-        "a_renewed_lease_does_not_lapse",
-        "        held.expires = self._clock.elapsed() + ttl.total_seconds()\n        return replace",
-        "        return replace",
+        "a_renewed_lease_does_not_lapse", drop("stores/memory.py:MemoryStore.renew", "held.expires = ...")
     ),
     Change(
         "a_repeated_event_that_says_something_else_changes_nothing_and_is_told",
-        "AppendedEvent(earlier, duplicate=True, differs=_differs(write, earlier))",
-        "AppendedEvent(earlier, duplicate=True, differs=False)",
-        "rules.py",
+        swap("stores/rules.py:outcome", "_differs(write, earlier)", "False"),
     ),
-    Change("a_run_id_belongs_to_one_run", " or run_id in self._runs or ", " or "),
-    Change("a_run_is_found_by_the_ids_of_its_engine", "if kept.row.engine == engine)", "if kept.row.engine)"),
+    Change(
+        "a_run_id_belongs_to_one_run",
+        swap(
+            "stores/memory.py:MemoryStore.create_run",
+            "admission in self._pruned or run_id in self._runs or run_id in self._pruned.values()",
+            "admission in self._pruned or run_id in self._pruned.values()",
+        ),
+    ),
+    Change(
+        "a_run_is_found_by_the_ids_of_its_engine",
+        swap("stores/memory.py:MemoryStore.run_of_engine", "kept.row.engine == engine", "kept.row.engine"),
+    ),
     Change(
         "a_run_that_does_not_exist_is_not_found",
-        "            raise RunNotFound(run_id)\n        return kept\n",
-        "            raise KeyError(run_id)\n        return kept\n",
+        swap("stores/memory.py:MemoryStore._kept", "RunNotFound", "KeyError"),
     ),
     Change(
-        "a_run_that_needs_approval_waits_for_it", "needs_approval=kept.needs_approval", "needs_approval=False"
+        "a_run_that_needs_approval_waits_for_it",
+        swap("stores/memory.py:MemoryStore.claim_next", "kept.needs_approval", "False"),
     ),
     Change(
         "a_sound_store_has_no_problems_and_counts_what_it_keeps",
-        "open_runs=sum(kept.row.status not in TERMINAL for kept in self._runs.values())",
-        "open_runs=len(self._runs)",
+        swap(
+            "stores/memory.py:MemoryStore.stats",
+            "sum((kept.row.status not in TERMINAL for kept in self._runs.values()))",
+            "len(self._runs)",
+        ),
     ),
     Change(
         "a_thousand_repetitions_change_nothing",
-        "        kept.by_key.update({record.idempotency_key: record for record in stored})\n",
-        "",
+        drop(
+            "stores/memory.py:MemoryStore._store",
+            "kept.by_key.update({record.idempotency_key: record for record in stored})",
+        ),
     ),
     Change(
         "a_watcher_sees_everything_once_and_in_order",
-        "                after = records[-1].run_seq\n",
-        "                after += 1\n",
+        swap("stores/memory.py:MemoryStore.watch", "after = records[-1].run_seq", "after += 1"),
     ),
-    Change("an_id_that_is_none_is_refused", "        check_new_run(new)\n", "", arguments={"bad": "a b"}),
+    Change(
+        "an_id_that_is_none_is_refused",
+        drop("stores/memory.py:MemoryStore.create_run", "check_new_run(new)"),
+        arguments={"bad": "a b"},
+    ),
     Change(
         "any_text_in_a_payload_comes_back_byte_for_byte",
-        "            write.payload,\n        )\n        for seq",
-        '            write.payload.replace(b"\\\\u0000", b""),\n        )\n        for seq',
-        "rules.py",
-        {"text": "\0" * 10},
+        swap("stores/rules.py:records_of", "write.payload", "write.payload.replace(b'\\\\u0000', b'')"),
+        arguments={"text": "\0" * 10},
     ),
     Change(
         "events_get_rising_numbers_in_the_order_of_the_append",
-        "enumerate(fresh, start=head + 1)",
-        "enumerate(reversed(fresh), start=head + 1)",
-        "rules.py",
+        swap("stores/rules.py:records_of", "fresh", "reversed(fresh)"),
     ),
     Change(
         "many_reconcilers_never_start_a_run_twice",
-        '            and not self._is_live(kept, "")\n            and not self._full_limit',
-        '            and (not self._is_live(kept, "") or kept.leases[""].generation < 2)\n'
-        "            and not self._full_limit",
+        swap(
+            "stores/memory.py:MemoryStore.claim_next",
+            "not self._is_live(kept, '')",
+            "not self._is_live(kept, '') or kept.leases[''].generation < 2",
+        ),
     ),
     Change(
         "no_name_has_100_kb_of_hostile_text",
-        "        texts.check_limit(limit)\n",
-        "",
+        drop("stores/memory.py:MemoryStore.set_limit", "texts.check_limit(limit)"),
         arguments={"field": "name of a limit"},
     ),
     Change(
         "nothing_is_found_by_a_name_of_hostile_text",
-        "        last = texts.cursor_of(query)\n",
-        "        last = int(query.cursor) if query.cursor is not None else None\n",
+        swap(
+            "stores/memory.py:MemoryTenantRuns.page",
+            "texts.cursor_of(query)",
+            "int(query.cursor) if query.cursor is not None else None",
+        ),
         arguments={"question": "cursor of a page"},
     ),
     Change(
         "of_a_batch_only_what_is_new_is_stored",
-        "            fresh.setdefault(write.idempotency_key, write)\n",
-        "            fresh[write.event_id + str(len(fresh))] = write\n",
-        "rules.py",
+        swap(
+            "stores/rules.py:new_writes",
+            "fresh.setdefault(write.idempotency_key, write)",
+            "fresh[write.event_id + str(len(fresh))] = write",
+        ),
     ),
     Change(
         "reading_goes_on_where_it_stopped",
-        "        return log[start : start + limit]\n",
-        "        return log[start:]\n",
+        swap("stores/memory.py:MemoryStore.read", "log[start:start + limit]", "log[start:]"),
     ),
     Change(
         "runs_are_filtered",
-        "        query.project_id in (None, run.project_id)\n",
-        "        True\n",
-        "rules.py",
-        {"query": RunQuery(project_id="nowhere"), "found": []},
+        swap("stores/rules.py:matches", "query.project_id in (None, run.project_id)", "True"),
+        arguments={"query": RunQuery(project_id="nowhere"), "found": []},
     ),
     Change(
         "runs_are_listed_newest_first_page_by_page",
-        "key=lambda kept: -kept.number",
-        "key=lambda kept: kept.number",
+        swap("stores/memory.py:MemoryTenantRuns.page", "-kept.number", "kept.number"),
     ),
     Change(
         "runs_start_in_order_of_priority_then_age_each_once",
-        "-kept.row.priority, kept.number",
-        "kept.number, 0",
+        swap(
+            "stores/memory.py:MemoryStore._turn",
+            "(live, self._served.get(tenant, 0), -kept.row.priority, kept.number)",
+            "(live, self._served.get(tenant, 0), kept.number, 0)",
+        ),
     ),
     Change(
         "the_lease_of_an_attempt_is_for_the_events_of_that_attempt",
-        "        if not may_write(write.event_type, write.step_id, write.logical_attempt_id, fence):\n",
-        "        if fence is None:\n",
-        "rules.py",
+        swap(
+            "stores/rules.py:check_fence",
+            "not may_write(write.event_type, write.step_id, write.logical_attempt_id, fence)",
+            "fence is None",
+        ),
     ),
     Change(
         "the_same_request_for_something_else_is_refused",
-        "            rules.check_same_request(new, earlier.row.plan_sha256, earlier.row.inputs_sha256)\n",
-        "",
+        drop(
+            "stores/memory.py:MemoryStore.create_run",
+            "rules.check_same_request(new, earlier.row.plan_sha256, earlier.row.inputs_sha256)",
+        ),
         arguments={"other": {"inputs_sha256": "b"}},
     ),
     Change(
         "the_same_request_gives_the_same_run_and_stores_nothing",
-        "        if earlier is not None:\n            rules.check",
-        "        if False:\n            rules.check",
+        swap("stores/memory.py:MemoryStore.create_run", "earlier is not None", "False"),
     ),
     Change(
         "the_slot_of_a_dead_holder_is_free_and_recovery_needs_one",
-        '            if started and not self._is_live(kept, "") and not self._full_limit(',
-        '            if started and not self._is_live(kept, "") or self._full_limit(',
+        swap(
+            "stores/memory.py:MemoryStore.claim_lapsed",
+            "started and (not self._is_live(kept, '')) and (not self._full_limit(_scopes_of_row(kept.row)))",
+            "started and (not self._is_live(kept, '')) or self._full_limit(_scopes_of_row(kept.row))",
+        ),
     ),
     Change(
         "types_nobody_knows_are_kept",
-        "        kept.log += stored\n",
-        '        kept.log += [r for r in stored if r.event_type[:3] in ("Run", "Ste")]\n',
+        swap(
+            "stores/memory.py:MemoryStore._store",
+            ("kept.log += stored", "stored"),
+            "[r for r in stored if r.event_type[:3] in ('Run', 'Ste')]",
+        ),
     ),
     Change(
         "wake_ups_are_due_in_order_and_gone_when_dropped",
-        "            kept.wake_ups.pop(key, None)\n",
-        "            pass\n",
+        drop("stores/memory.py:MemoryStore.append", "kept.wake_ups.pop(key, None)"),
     ),
     Change(
         "what_a_broker_says_is_kept_for_people_whatever_it_is",
-        "        error = texts.readable(error)\n",
-        "",
+        drop("stores/memory.py:MemoryStore.failed", "error = texts.readable(error)"),
         arguments={"text": "NUL"},
     ),
     Change(
         "without_a_bus_nothing_waits",
-        "        self._buses: dict[str, dict[str, _Line]] = {}\n",
-        '        self._buses: dict[str, dict[str, _Line]] = {"kafka": {}}\n',
+        swap(
+            "stores/memory.py:MemoryStore.__init__",
+            ("self._buses: dict[str, dict[str, _Line]] = {}", "{}"),
+            "{'kafka': {}}",
+        ),
     ),
     Change(
         "without_a_lease_only_what_others_decided_can_be_recorded",
-        "        if not may_write(write.event_type, write.step_id, write.logical_attempt_id, fence):\n",
-        '        if fence is not None and not may_write("", write.step_id, write.logical_attempt_id, fence):\n',
-        "rules.py",
+        swap(
+            "stores/rules.py:check_fence",
+            "not may_write(write.event_type, write.step_id, write.logical_attempt_id, fence)",
+            "fence is not None and (not may_write('', write.step_id, write.logical_attempt_id, fence))",
+        ),
     ),
 ]
 
@@ -251,12 +283,12 @@ CHANGES = [
 WITHOUT_A_STORE = {"half_a_character_cannot_be_written"}
 
 
-def broken_store(change: Change) -> Any:
-    """The class of the store in memory, with one place of its text changed."""
+def store_with(edit: Edit | None) -> Any:
+    """The class of the store in memory, with one place of its source changed."""
     texts = {name: (STORES / name).read_text() for name in ("rules.py", "memory.py")}
-    count = texts[change.file].count(change.old)
-    assert count == 1, f"adapt the change: {change.old!r} stands {count} times in {change.file}"
-    texts[change.file] = texts[change.file].replace(change.old, change.new)
+    if edit is not None:
+        name = edit.file.removeprefix("stores/")
+        texts[name] = edit.apply(texts[name])
     modules = {}
     for name, text in texts.items():
         module = ModuleType(f"broken_{name[:-3]}")
@@ -277,8 +309,8 @@ def world_of(store: Any) -> BrokenWorld:
 def test_a_store_that_breaks_the_promise_is_caught(change: Change) -> None:
     promise = getattr(StorePromises, f"test_{change.promise}")
     assert_noticed(
-        Broken(f"breaks it: {change.new!r}", promise, arguments=change.arguments),
-        world_of(broken_store(change)),
+        Broken(f"breaks it in {change.edit.place}", promise, arguments=change.arguments),
+        world_of(store_with(change.edit)),
     )
 
 
@@ -286,8 +318,7 @@ def test_a_store_that_breaks_the_promise_is_caught(change: Change) -> None:
 def test_the_store_as_it_is_keeps_the_promise_in_the_same_world(change: Change) -> None:
     promise = getattr(StorePromises, f"test_{change.promise}")
     assert set(signature(promise).parameters) == {"self", "world", *change.arguments}
-    unchanged = change._replace(new=change.old)
-    promise(None, world_of(broken_store(unchanged)), **change.arguments)
+    promise(None, world_of(store_with(None)), **change.arguments)
 
 
 def test_every_promise_has_a_store_that_breaks_it() -> None:

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.conformance import RULES_OF_PROMISES, TABLES, later, marked_tests, promised, rows, written
+from tests.planted.cannot import CANNOT
+from tests.planted.edits import CannotPlant
+from tests.planted.registry import FAULTS, by_rule
 
 
 def test_every_marker_names_a_row() -> None:
@@ -23,3 +26,18 @@ def test_the_promises_that_show_rows_exist() -> None:
 def test_the_tables_name_the_tests_that_are_there(page: Path) -> None:
     text = page.read_text()
     assert text == written(text), "run `make conformance`"
+
+
+def test_every_fault_can_still_be_planted() -> None:
+    problems = []
+    for fault in FAULTS:
+        try:
+            fault.changed_files()
+        except CannotPlant as error:
+            problems.append(f"{fault.title}: {error}")
+    assert problems == [], "adapt the faults in tests/planted; tests/planted/README.md says how"
+
+
+def test_faults_and_reasons_name_rows() -> None:
+    assert (set(by_rule()) | set(CANNOT)) - set(rows()) == set()
+    assert set(by_rule()) & set(CANNOT) == set()

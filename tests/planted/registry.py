@@ -1,0 +1,43 @@
+"""All planted faults, and the rows for which none can be planted."""
+
+import os
+from datetime import UTC, datetime
+from typing import Final
+
+from tests.planted import language, log, machine, nodes
+from tests.planted.cannot import CANNOT
+from tests.planted.faults import Fault
+
+GROUPS: Final[dict[str, list[Fault]]] = {
+    "log": log.FAULTS,
+    "language": language.FAULTS,
+    "nodes": nodes.FAULTS,
+    "machine": machine.FAULTS,
+}
+FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
+SAMPLE_SIZE: Final = 24
+
+
+def by_rule() -> dict[str, list[Fault]]:
+    found: dict[str, list[Fault]] = {}
+    for fault in FAULTS:
+        if fault.rule:
+            found.setdefault(fault.rule, []).append(fault)
+    return found
+
+
+def missing(rows: set[str]) -> set[str]:
+    """Rows with neither a fault nor a reason."""
+    return rows - set(by_rule()) - set(CANNOT)
+
+
+def day() -> int:
+    """The day whose sample is taken; PODIUM_PLANT_DAY repeats the sample of another one."""
+    return int(os.environ.get("PODIUM_PLANT_DAY") or datetime.now(UTC).date().toordinal())
+
+
+def sample(of_day: int) -> list[Fault]:
+    """A few faults, other ones every day: each has its turn before the first comes again."""
+    # Neighbours take equally long, so the faults of a day are spread over the whole list.
+    rounds = -(-len(FAULTS) // SAMPLE_SIZE)
+    return FAULTS[of_day % rounds :: rounds]
