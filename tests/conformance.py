@@ -38,6 +38,7 @@ RULES_OF_PROMISES = {
     "a_run_is_found_by_the_ids_of_its_engine": ("G18",),
     "another_tenants_run_looks_like_one_that_does_not_exist": ("G35", "G49"),
     "a_lapsed_lease_can_be_taken_and_its_old_holder_is_fenced_off": ("G45", "G46"),
+    "others_see_who_holds_a_lease_and_whether_it_has_lapsed": ("D32", "G46"),
     "without_a_lease_only_what_others_decided_can_be_recorded": ("G45",),
     "the_lease_of_an_attempt_is_for_the_events_of_that_attempt": ("G45",),
     "many_reconcilers_never_start_a_run_twice": ("ES18",),

@@ -196,6 +196,10 @@ CHANGES = [
         ),
     ),
     Change(
+        "others_see_who_holds_a_lease_and_whether_it_has_lapsed",
+        swap("stores/memory.py:MemoryStore.held_lease", "self._is_live(kept, '')", "True"),
+    ),
+    Change(
         "reading_goes_on_where_it_stopped",
         swap("stores/memory.py:MemoryStore.read", "log[start:start + limit]", "log[start:]"),
     ),

@@ -7,7 +7,6 @@ process that was thought dead and comes back cannot write any more.
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
@@ -32,7 +31,7 @@ from podium.model.events import (
     encode_payload,
 )
 from podium.model.ids import RunId, check_id
-from podium.model.leases import Fence, Lease
+from podium.model.leases import Fence, HeldLease, Lease
 from podium.model.obligations import Obligation
 from podium.model.plan import PLAIN_WORK, Agent, Call, Plan
 from podium.model.runs import NewRun, Run
@@ -42,6 +41,7 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
+from podium.runtime import holders
 from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.journal import Journal
 from podium.runtime.kept_plan import load_plan
@@ -64,6 +64,8 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(seconds=30)
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
 _RENEW_SECONDS: Final = 10.0
+# How much longer than a lease lasts its lapse is waited for.
+_LAPSE_MARGIN: Final = timedelta(seconds=5)
 _KEEP_UP_SECONDS: Final = 0.25
 _IDLE_SECONDS: Final = 0.1
 _FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
@@ -124,7 +126,7 @@ class LocalEngine:
         self._providers = providers
         # Where answers of agents are kept, or come from.
         self._recordings = recordings
-        self._owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
+        self._owner = holders.new_owner()
 
     # --- creating ---------------------------------------------------------------------------------
 
@@ -204,7 +206,7 @@ class LocalEngine:
             raise _completed(run_id)
         directory.make()
         lock = RunLock(directory.lock, run_id)
-        lease = await lock.take(partial(self._claim, run_id), wait=self._lock_wait.total_seconds())
+        lease = await self._take_lock(run_id, lock)
         try:
             if lease is None:
                 lease = await self._claim_soon(run_id, lock)
@@ -242,19 +244,39 @@ class LocalEngine:
     async def _claim(self, run_id: RunId) -> Lease | None:
         return await self._store.claim(run_id, owner=self._owner, ttl=self._lease)
 
+    async def _take_lock(self, run_id: RunId, lock: RunLock) -> Lease | None:
+        """Also names a process whose lock file is damaged: the lease knows it."""
+        try:
+            return await lock.take(partial(self._claim, run_id), wait=self._lock_wait.total_seconds())
+        except RunLocked as locked:
+            held = await self._store.held_lease(run_id) if locked.holder is None else None
+            if held is None:
+                raise
+            raise RunLocked(run_id, holders.describe(held.lease.owner)) from None
+
     async def _claim_soon(self, run_id: RunId, lock: RunLock) -> Lease:
         """The lease of a process that is gone on this host is given up for it; any other lapses in its time."""
         before = lock.lease_before()
         if before is not None:
             await self._store.release(before)
-        deadline = asyncio.get_running_loop().time() + self._lease.total_seconds() + 5
+        began = asyncio.get_running_loop().time()
         while True:
             lease = await self._claim(run_id)
             if lease is not None:
                 return lease
-            if asyncio.get_running_loop().time() > deadline:
-                raise StaleFence(f"run {run_id!r} is held by somebody else; see `podium why {run_id}`")
+            held = await self._store.held_lease(run_id)
+            if held is not None and holders.is_gone(held.lease.owner):
+                await self._store.release(held.lease)
+                continue
+            self._check_wait(run_id, held, asyncio.get_running_loop().time() - began)
             await asyncio.sleep(0.1)
+
+    def _check_wait(self, run_id: RunId, held: HeldLease | None, waited: float) -> None:
+        """A live process here, whose lock file was deleted, is waited for as with one; others until they lapse."""
+        lives_here = held is not None and holders.is_alive_here(held.lease.owner)
+        longest = self._lock_wait if lives_here else self._lease + _LAPSE_MARGIN
+        if waited > longest.total_seconds():
+            raise RunLocked(run_id, holders.describe(held.lease.owner) if held is not None else None)
 
     async def _drive(
         self,

@@ -29,6 +29,13 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Timestamp
 
 
+class HeldLease(msgspec.Struct, frozen=True, kw_only=True):
+    """A run's lease as others see it. Once it has lapsed it can be taken; its holder keeps it until then."""
+
+    lease: Lease
+    is_live: bool
+
+
 class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
     """A timer of a run: at `due` somebody has to look at it. Whoever records TimerFired drops it."""
 

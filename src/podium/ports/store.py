@@ -25,7 +25,7 @@ import msgspec
 
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
-from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.leases import Fence, HeldLease, Lease, WakeUp
 from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.model.snapshots import RunSummary, StepSnapshot
@@ -139,6 +139,13 @@ class Leases(Protocol):
         ...
 
     async def release(self, lease: Lease) -> None: ...
+
+    async def held_lease(self, run_id: RunId) -> HeldLease | None:
+        """The run's lease with its holder, also one that has lapsed; None if it was never claimed or was released.
+
+        Raises `RunNotFound`.
+        """
+        ...
 
     async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
         """Take the run that is to start next, with its lease; None if none may start now.

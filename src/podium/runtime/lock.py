@@ -13,7 +13,6 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,15 +20,22 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.model.leases import Lease
+from podium.runtime.holders import boot_id, start_of
 
 WAIT_SECONDS: Final = 10.0
 _REFRESH_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 1.0
 
 
 class RunLocked(PodiumError):
-    """Another process drives the run."""
+    """Another process drives the run. `holder` is None if its lock file cannot be read."""
 
     code = "RUN_LOCKED"
+
+    def __init__(self, run_id: str, holder: str | None) -> None:
+        named = holder if holder is not None else "another process"
+        super().__init__(f"run {run_id!r} is driven by {named}; wait for it, or `podium cancel {run_id}`")
+        self.holder = holder
 
 
 class RunLock:
@@ -56,23 +62,27 @@ class RunLock:
                 self._replace()
                 return lease
             if time.monotonic() >= deadline:
-                raise RunLocked(
-                    f"run {self._run_id!r} is driven by {self.holder()}; "
-                    f"wait for it, or `podium cancel {self._run_id}`"
-                )
+                raise RunLocked(self._run_id, self.holder())
             await asyncio.sleep(min(pause, max(0.0, deadline - time.monotonic())))
             pause = min(pause * 2, 0.5)
         return None
 
-    def holder(self) -> str:
+    def holder(self) -> str | None:
         held = _read(self._path)
-        return f"process {held.get('pid', '?')} on {held.get('hostname', 'this host')}"
+        return f"process {held['pid']} on {held.get('hostname', 'this host')}" if "pid" in held else None
 
     def _replace(self) -> None:
         """A file of our own in the place of the one that its holder does not give up."""
         self._path.unlink(missing_ok=True)
+        self._lock_new_file()
+
+    def _lock_new_file(self) -> None:
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)  # another process was faster
+            raise
         self._file = file
 
     def _try(self) -> bool:
@@ -106,8 +116,8 @@ class RunLock:
             "timestamp": time.time(),
             "hostname": socket.gethostname(),
             "run_id": self._run_id,
-            "started": _start_of(os.getpid()),
-            "boot_id": _boot_id(),
+            "started": start_of(os.getpid()),
+            "boot_id": boot_id(),
             "lease": msgspec.to_builtins(lease),
         }
         content = msgspec.json.encode(told)
@@ -117,11 +127,27 @@ class RunLock:
         os.ftruncate(self._file, len(content))
 
     async def refresh(self) -> None:
-        """Say now and then that it is still held."""
+        """Keep the file as it has to be: say periodically that it is held, and put it back if it was deleted."""
+        refreshed = time.monotonic()
         while True:
-            await asyncio.sleep(_REFRESH_SECONDS)
-            if self._lease is not None:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._lease is None:
+                continue
+            if not self.is_held():
+                # The kernel's lock on a deleted file excludes no other process; a full disk ends no run.
+                with contextlib.suppress(OSError):
+                    self._restore(self._lease)
+            elif time.monotonic() - refreshed >= _REFRESH_SECONDS:
+                refreshed = time.monotonic()
                 self.tell(self._lease)
+
+    def _restore(self, lease: Lease) -> None:
+        """Not if there is a file: it belongs to the process that has put it there."""
+        deleted = self._file
+        self._lock_new_file()
+        self.tell(lease)
+        if deleted is not None:
+            os.close(deleted)
 
     def is_held(self) -> bool:
         """Whether the file is still ours: another process that got the lease has put its own in its place."""
@@ -150,20 +176,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, msgspec.DecodeError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-@cache
-def _start_of(pid: int) -> int:
-    """When a process began, in ticks since boot: with the pid, its name."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-@cache
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict, StoreUnavailable
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
-from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.leases import Fence, HeldLease, Lease, WakeUp
 from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.model.runs import (
     Backpressure,
@@ -219,6 +219,20 @@ class MemoryStore:
         held = self._kept(lease.run_id).leases.get(lease.fence.attempt)
         if held is not None and held.generation == lease.fence.generation:
             held.owner, held.expires = "", float("-inf")
+
+    async def held_lease(self, run_id: RunId) -> HeldLease | None:
+        kept = self._kept(run_id)
+        held = kept.leases.get("")
+        if held is None or not held.owner:
+            return None
+        left = timedelta(seconds=held.expires - self._clock.elapsed())
+        lease = Lease(
+            run_id=run_id,
+            owner=held.owner,
+            fence=Fence(held.generation),
+            expires_at=timestamp(self._clock.now() + left),
+        )
+        return HeldLease(lease=lease, is_live=self._is_live(kept, ""))
 
     async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
         texts.check_holder(owner)

@@ -15,6 +15,7 @@ import pytest
 
 from podium.model.ids import RunId
 from podium.model.leases import Fence, Lease
+from podium.runtime import lock as lock_module
 from podium.runtime.lock import RunLock, RunLocked
 
 LEASE = Lease(
@@ -23,6 +24,7 @@ LEASE = Lease(
 _HOLDER = """
 import asyncio, sys, time
 from pathlib import Path
+from podium.runtime import lock as lock_module
 from podium.runtime.lock import RunLock
 async def nobody():
     return None
@@ -140,3 +142,47 @@ def test_a_shorter_story_leaves_nothing_of_a_longer_one(path: Path) -> None:
     take(lock)
     lock.tell(LEASE)
     assert json.loads(path.read_bytes())["pid"] == os.getpid()
+
+
+@pytest.mark.rule("D32")
+def test_a_holder_puts_a_deleted_lock_file_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock_module, "_LOOK_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        held = RunLock(path, "r1")
+        await held.take(nobody)
+        held.tell(LEASE)
+        refreshing = asyncio.create_task(held.refresh())
+        path.unlink()
+        async with asyncio.timeout(20):
+            while not held.is_held():
+                await asyncio.sleep(0.01)
+        refreshing.cancel()
+        assert json.loads(path.read_bytes())["lease"]["owner"] == "me"
+        with pytest.raises(RunLocked):
+            await RunLock(path, "r1").take(nobody, wait=0)
+        held.give()
+        assert not path.exists()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.rule("D32")
+def test_a_holder_leaves_the_lock_file_of_its_successor_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_module, "_LOOK_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        held, successor = RunLock(path, "r1"), RunLock(path, "r1")
+        await held.take(nobody)
+        held.tell(LEASE)
+        path.unlink()
+        await successor.take(nobody)
+        refreshing = asyncio.create_task(held.refresh())
+        await asyncio.sleep(0.1)
+        refreshing.cancel()
+        assert successor.is_held()
+        assert not held.is_held()
+
+    asyncio.run(scenario())

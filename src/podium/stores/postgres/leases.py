@@ -6,7 +6,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from podium.errors import RunNotFound
-from podium.model.leases import Fence, Lease
+from podium.model.ids import RunId
+from podium.model.leases import Fence, HeldLease, Lease
 from podium.model.runs import Run
 from podium.ports.store import Claimed
 from podium.stores import texts
@@ -38,6 +39,12 @@ RETURNING {as_text("expires_at")}
 _RELEASE: Final = """
 UPDATE leases SET owner = '', expires_at = '-infinity'
  WHERE run = (SELECT number FROM runs WHERE run_id = %s) AND attempt = %s AND generation = %s
+"""
+
+_HELD: Final = f"""
+SELECT l.owner, l.generation, {as_text("l.expires_at")}, l.expires_at > clock_timestamp()
+  FROM runs r LEFT JOIN leases l ON l.run = r.number AND l.attempt = '' AND l.owner <> ''
+ WHERE r.run_id = %s
 """
 
 _NOT_LIVE: Final = """NOT EXISTS (SELECT FROM leases l WHERE l.run = r.number AND l.attempt = ''
@@ -128,6 +135,19 @@ async def release(connections: Connections, lease: Lease) -> None:
     async with connections.writing() as connection:
         await _locked(connection, lease.run_id)
         await connection.execute(_RELEASE, [lease.run_id, lease.fence.attempt, lease.fence.generation])
+
+
+async def held_lease(connections: Connections, run_id: str) -> HeldLease | None:
+    askable(run_id)
+    async with connections.lend() as connection:
+        row = await (await connection.execute(_HELD, [run_id])).fetchone()
+    if row is None:
+        raise RunNotFound(run_id)
+    owner, generation, expires_at, is_live = row
+    if owner is None:
+        return None
+    lease = Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation), expires_at=expires_at)
+    return HeldLease(lease=lease, is_live=is_live)
 
 
 async def claim_next(connections: Connections, *, owner: str, ttl: timedelta) -> Claimed | None:

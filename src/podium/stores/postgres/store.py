@@ -9,7 +9,7 @@ from typing import Any, Final
 from podium.errors import InvalidId, RunNotFound, StoreUnavailable
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
-from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.leases import Fence, HeldLease, Lease, WakeUp
 from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.model.snapshots import RunSummary, StepSnapshot
@@ -126,6 +126,9 @@ class PostgresStore:
 
     async def release(self, lease: Lease) -> None:
         await leases.release(self._connections, lease)
+
+    async def held_lease(self, run_id: RunId) -> HeldLease | None:
+        return await leases.held_lease(self._connections, run_id)
 
     async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
         return await leases.claim_next(self._connections, owner=owner, ttl=ttl)

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from podium.model.ids import RunId
-from podium.model.leases import Fence, Lease
+from podium.model.leases import Fence, HeldLease, Lease
 from podium.ports.store import Limit
 from podium.stores import rules
 from podium.stores.sqlite.moments import Moment
@@ -61,6 +61,10 @@ _RENEW: Final = (
     "AND boot = ? AND expires > ?"
 )
 _RELEASE: Final = "UPDATE leases SET owner = '' WHERE run = ? AND attempt = ? AND generation = ?"
+_HELD: Final = (
+    "SELECT l.owner, l.generation, l.boot, l.expires, r.updated_at FROM leases l CROSS JOIN runs r ON r.number = l.run "
+    "WHERE l.run = ? AND l.attempt = '' AND l.owner <> ''"
+)
 _SERVED: Final = (
     "INSERT INTO tenants (tenant_id, served) SELECT ?, coalesce(max(served), 0) + 1 FROM tenants WHERE true "
     "ON CONFLICT (tenant_id) DO UPDATE SET served = excluded.served"
@@ -100,6 +104,18 @@ def renew(db: apsw.Connection, at: Moment, lease: Lease, ttl: timedelta) -> bool
 
 def release(db: apsw.Connection, number: int, fence: Fence) -> None:
     db.execute(_RELEASE, (number, fence.attempt, fence.generation))
+
+
+def held_lease(db: apsw.Connection, at: Moment, number: int, run_id: str) -> HeldLease | None:
+    row = db.execute(_HELD, (number,)).fetchone()
+    if row is None:
+        return None
+    owner, generation, boot, expires, updated_at = row
+    # The clock of another boot says nothing here, and its holder is gone: the run's last change is what is known.
+    left = timedelta(seconds=expires - at.elapsed) if boot == at.boot else timedelta()
+    expires_at = at.text_after(left) if boot == at.boot else updated_at
+    lease = Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation), expires_at=expires_at)
+    return HeldLease(lease=lease, is_live=left > timedelta())
 
 
 def give_up_all(db: apsw.Connection, number: int) -> None:

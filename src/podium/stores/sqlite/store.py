@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from podium.errors import StoreUnavailable
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
-from podium.model.leases import Fence, Lease, WakeUp
+from podium.model.leases import Fence, HeldLease, Lease, WakeUp
 from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
 from podium.model.snapshots import RunSummary, StepSnapshot
@@ -223,6 +223,11 @@ class SqliteStore:
     async def release(self, lease: Lease) -> None:
         await self._writer.write(
             lambda db: ownership.release(db, log.number_of(db, lease.run_id), lease.fence)
+        )
+
+    async def held_lease(self, run_id: RunId) -> HeldLease | None:
+        return self._read(
+            lambda db: ownership.held_lease(db, self._moments(), log.number_of(db, run_id), run_id)
         )
 
     async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:

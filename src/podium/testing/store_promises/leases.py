@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.errors import StaleFence
+from podium.errors import RunNotFound, StaleFence
 from podium.model.leases import Lease, attempt_name
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
@@ -74,6 +74,30 @@ class LeasePromises:
             assert successor.fence.generation > lease.fence.generation
             await world.store.release(lease)  # too late: it is somebody else's
             await world.other.append(R1, [event("r1", "StepStarted", "a")], fence=successor.fence)
+
+        world.run(scenario())
+
+    def test_others_see_who_holds_a_lease_and_whether_it_has_lapsed(self, world: World) -> None:
+        async def scenario() -> None:
+            with pytest.raises(RunNotFound):
+                await world.store.held_lease(R1)
+            await world.store.create_run(new_run("r1"), [])
+            assert await world.other.held_lease(R1) is None
+            attempt = await world.store.claim(R1, owner="worker", ttl=TTL, attempt=attempt_name("a", 1))
+            assert attempt is not None
+            assert await world.other.held_lease(R1) is None
+            lease = await world.store.claim(R1, owner="driver", ttl=TTL)
+            assert lease is not None
+            held = await world.other.held_lease(R1)
+            assert held is not None
+            assert (held.lease.owner, held.lease.fence, held.is_live) == ("driver", lease.fence, True)
+            world.pass_time(31)
+            lapsed = await world.other.held_lease(R1)
+            assert lapsed is not None
+            assert (lapsed.lease.owner, lapsed.is_live) == ("driver", False)
+            # What was seen is enough to release it for its holder, and for no later one.
+            await world.other.release(lapsed.lease)
+            assert await world.store.held_lease(R1) is None
 
         world.run(scenario())
 

@@ -1,0 +1,106 @@
+"""Which process holds a lease: the lease's owner names it, so that others on this host can see whether it still exists.
+
+A process is its host, the boot and the namespace its number belongs to, the number, and when it began: numbers are used
+again. What cannot be known from here (another host, another container) is never taken for gone: its lease lapses.
+"""
+
+import os
+import socket
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+from uuid import uuid4
+
+from podium.runtime.tasks import proc
+
+_PARTS: Final = 6
+_STOPPED: Final = "Tt"
+
+
+class Holder(NamedTuple):
+    host: str
+    pid: int
+    began: int
+    boot: str
+    namespace: str
+
+
+def new_owner() -> str:
+    """A name for a lease of this process; two of them differ."""
+    return ":".join(map(str, (*_this_process(), uuid4().hex[:8])))
+
+
+def holder_of(owner: str) -> Holder | None:
+    """None if the owner does not name a process."""
+    parts = owner.split(":")
+    if len(parts) != _PARTS or not (parts[1].isascii() and parts[1].isdigit() and parts[2].isdigit()):
+        return None
+    return Holder(parts[0], int(parts[1]), int(parts[2]), parts[3], parts[4])
+
+
+def describe(owner: str) -> str:
+    holder = holder_of(owner)
+    if holder is None:
+        return f"the holder {owner!r}"
+    frozen = ", which is stopped (`kill -CONT` lets it continue)" if is_stopped(owner) else ""
+    return f"process {holder.pid} on {holder.host}{frozen}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether its process has certainly ended."""
+    holder = holder_of(owner)
+    if holder is None or holder.host != socket.gethostname():
+        return False
+    if holder.boot != boot_id():
+        return True
+    return holder.namespace == _pid_namespace() and _process(holder) is None
+
+
+def is_alive_here(owner: str) -> bool:
+    """Whether its process certainly exists, on this host."""
+    holder = holder_of(owner)
+    return holder is not None and _is_visible(holder) and _process(holder) is not None
+
+
+def is_stopped(owner: str) -> bool:
+    """Whether its process exists on this host and is frozen: SIGSTOP, a debugger."""
+    holder = holder_of(owner)
+    seen = _process(holder) if holder is not None and _is_visible(holder) else None
+    return seen is not None and seen.state in _STOPPED
+
+
+def _is_visible(holder: Holder) -> bool:
+    here = (socket.gethostname(), boot_id(), _pid_namespace())
+    return (holder.host, holder.boot, holder.namespace) == here
+
+
+def _process(holder: Holder) -> proc.Seen | None:
+    seen = proc.look(holder.pid)
+    return seen if seen is not None and seen.began == holder.began and not seen.is_gone else None
+
+
+def _this_process() -> Holder:
+    return Holder(socket.gethostname(), os.getpid(), start_of(os.getpid()), boot_id(), _pid_namespace())
+
+
+def start_of(pid: int) -> int:
+    """When a process began, in ticks since boot: with the pid, its name."""
+    seen = proc.look(pid)
+    return seen.began if seen is not None else 0
+
+
+@cache
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+@cache
+def _pid_namespace() -> str:
+    """Numbers of processes mean something only within it: containers have their own."""
+    try:
+        return Path("/proc/self/ns/pid").readlink().name.removeprefix("pid:").strip("[]")
+    except OSError:
+        return ""
