@@ -29,7 +29,9 @@
     ├── SecretMissing             runtime/tasks/host.py
     ├── OutputNotKept             runtime/tasks/placing.py    a full disk, a folder in the way
     ├── AddressRefused            runtime/tasks/addresses.py  a host that no HTTP step may call
-    ├── HttpExtraMissing          runtime/tasks/http.py
+    ├── ExtraMissing              runtime/extras.py
+    ├── NotReady                  runtime/preflight.py  several things that a run needs are missing
+    ├── SecretTooShort            runtime/preflight.py  it could not be masked
     ├── LogDoesNotFit             runtime/drive.py    the log is not what the plan leads to
     ├── RunLocked                 runtime/lock.py     another process drives the run
     ├── RunExists, RunEndedAlready                    engines/local.py
@@ -39,7 +41,7 @@
     ├── WorkflowChanged           operations/structure.py  a run cannot go on with this workflow
     ├── NoProviders               runtime/tasks/agents.py
     ├── NoWorktree                runtime/tasks/worktrees.py  no git, no repository, no commit
-    ├── ProviderMissing           engines/local.py    its program is not on PATH
+    ├── ProviderMissing           runtime/preflight_agents.py  its program is not on PATH
     ├── InvalidExport             operations/transfer.py
     ├── UnknownStore              wiring.py
     └── ModelOnexError          nodes/errors.py     what the node specification asks for

@@ -17,8 +17,10 @@ from podium.text import without_credentials
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from podium.model.plan import Plan
     from podium.ports.provider import Providers
     from podium.providers.prices import Price
+    from podium.runtime.preflight import Readiness
     from podium.runtime.tasks.recordings import Recordings
 
 
@@ -112,6 +114,13 @@ def local_engine(
         providers=all_providers,
         recordings=recordings,
     )
+
+
+def check_run(plan: "Plan", workspace: Path, *, replays: bool = False) -> "Readiness":
+    """What is missing for a run of the plan here; the engine asks the same before it makes one."""
+    from podium.runtime.preflight import Surroundings, check_needs
+
+    return check_needs(plan, Surroundings(workspace, os.environ, os.environ, all_providers, replays=replays))
 
 
 def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":

@@ -402,7 +402,7 @@ def test_a_proxy_of_the_environment_is_not_asked(
 # --- without the extra ----------------------------------------------------------------------------
 
 
-def test_without_the_extra_the_step_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_extra_the_run_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "w.yaml").write_text(
         json.dumps({"version": "2.0", "name": "w", "steps": [http("http://127.0.0.1:9/")]})
     )
@@ -413,8 +413,8 @@ def test_without_the_extra_the_step_says_what_to_install(tmp_path: Path) -> None
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert "HTTP steps need an extra: pip install 'podium[http]'" in done.stdout
+    assert done.returncode == 78
+    assert "an optional package is missing: pip install 'podium[http]'" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -3,7 +3,7 @@
 0   done                        65  an input file is invalid
 1   the workflow failed         70  an internal error: a defect in Podium
 64  the command line is wrong   74  the output could not be written
-69  the store does not answer   78  the store is of another version
+69  the store does not answer   78  something that is needed is missing, or of another version
 """
 
 import errno
@@ -54,6 +54,10 @@ _EXIT_OF: Final = {
     "WORKTREE_NOT_POSSIBLE": MISCONFIGURED,
     "PROVIDER_MISCONFIGURED": MISCONFIGURED,
     "CONFIG_INVALID": MISCONFIGURED,
+    "NOT_READY": MISCONFIGURED,
+    "SECRET_NOT_FOUND": MISCONFIGURED,
+    "SECRET_TOO_SHORT": MISCONFIGURED,
+    "EXTRA_MISSING": MISCONFIGURED,
 }
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 

@@ -34,6 +34,7 @@ from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import RunLocked
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import (
+    check_run,
     local_engine,
     open_store,
     payload_store,
@@ -127,7 +128,8 @@ def run(
     The run is kept in runs/<run id>: state.json, logs, artifacts. Press Ctrl-C once to cancel it, twice to kill it.
 
     Exit codes: 0 success, 1 failed, 2 cancelled, 3 timed out, 4 no transition, 5 left waiting (--no-wait) or out of
-    budget, 64 wrong usage, 65 invalid workflow, 75 the run is driven by another process.
+    budget, 64 wrong usage, 65 invalid workflow, 75 the run is driven by another process, 78 a key, program or
+    package that the workflow needs is missing (checked before anything is created).
 
     \b
     Examples:
@@ -145,11 +147,13 @@ def run(
     given = check_inputs(
         {**_read_inputs(input_file), **parse_inputs(inputs, plan.workflow.inputs)}, plan.workflow
     )
-    if dry_run:
-        return _show_plan(file, workspace)
     if env_file is not None:
         os.environ.update(_read_env(env_file))
+    if dry_run:
+        return _show_plan(file, plan, workspace, replays=replay is not None)
     request = RunRequest(plan, given, run_id, content, workspace if workspace is not None else Path.cwd())
+    # Before the store is opened: it might be made for this run.
+    _require_needs(plan, request.workspace, replays=replay is not None)
     recordings = _recordings(record, replay, goes_on=False)
     folder = runs_folder(runs)
     view = progress_view(plan, folder, as_json=as_json, quiet=quiet, stream=stream)
@@ -237,6 +241,7 @@ def resume(
             request = await changed_request(
                 opened, folder, RunId(run_id), new_id, plan=plan, source=source, payloads=payload_store
             )
+            _require_needs(request.plan, request.workspace, replays=replay is not None)
             carry_over = partial(carry_files_over, folder, RunId(run_id))
             return await _drive_new(engine, opened, view, request, carry_over, no_wait=no_wait)
         if other is not None:
@@ -318,6 +323,7 @@ def rerun(
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
         request = await rerun_request(opened, folder, RunId(run_id), step, new_id, payloads=payload_store)
+        _require_needs(request.plan, request.workspace, replays=replay is not None)
         return await _drive_new(
             engine, opened, view, request, partial(carry_files_over, folder, RunId(run_id))
         )
@@ -560,10 +566,20 @@ def _read_env(path: Path) -> dict[str, str]:
         raise click.UsageError(f"'{visible(str(path))}' cannot be read: {error}") from error
 
 
-def _show_plan(file: str, workspace: Path | None) -> int:
+def _require_needs(plan: Plan, workspace: Path, *, replays: bool) -> None:
+    """What the run needs is there, or nothing is created for it."""
+    readiness = check_run(plan, workspace, replays=replays)
+    for warning in readiness.warnings:
+        click.echo(f"warning: {visible(warning)}", err=True)
+    readiness.require()
+
+
+def _show_plan(file: str, compiled: Plan, workspace: Path | None, *, replays: bool) -> int:
     from podium.cli.workflow import plan
 
     context = click.get_current_context()
     result: int = context.invoke(plan, file=file, as_json=False, workspace=workspace)
     click.echo("\nDry run: nothing was run.")
+    sys.stdout.flush()
+    _require_needs(compiled, workspace if workspace is not None else Path.cwd(), replays=replays)
     return result

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -141,26 +141,38 @@ def depth_of(workflow: Workflow) -> int:
 
 def walk(workflow: Workflow, path: str = "") -> Iterator[tuple[str, Step]]:
     """Every step with its path in the plan: `Deploy/Build`, `_finally/Clean up`."""
-    yield from _walk_block(workflow.block, path)
+    return ((found.path, found.step) for found in located_steps(workflow, path))
+
+
+class LocatedStep(NamedTuple):
+    path: str
+    step: Step
+    # The file it is in: of a step inside a call, the called one.
+    workflow: Workflow
+
+
+def located_steps(workflow: Workflow, path: str = "") -> Iterator[LocatedStep]:
+    """Like `walk`, with the workflow whose declarations hold for each step."""
+    yield from _walk_block(workflow.block, path, workflow)
     if workflow.error is not None:
-        yield from _walk_step(workflow.error, path)
+        yield from _walk_step(workflow.error, path, workflow)
     if workflow.cleanup is not None:
-        yield from _walk_block(workflow.cleanup, f"{path}{FINALLY}/")
+        yield from _walk_block(workflow.cleanup, f"{path}{FINALLY}/", workflow)
 
 
-def _walk_block(block: Block, path: str) -> Iterator[tuple[str, Step]]:
+def _walk_block(block: Block, path: str, workflow: Workflow) -> Iterator[LocatedStep]:
     for step in block.steps:
-        yield from _walk_step(step, path)
+        yield from _walk_step(step, path, workflow)
 
 
-def _walk_step(step: Step, path: str) -> Iterator[tuple[str, Step]]:
+def _walk_step(step: Step, path: str, workflow: Workflow) -> Iterator[LocatedStep]:
     here = f"{path}{step.step_id}"
-    yield here, step
+    yield LocatedStep(here, step, workflow)
     match step.body:
         case Call():
-            yield from walk(step.body.workflow, f"{here}/")
+            yield from located_steps(step.body.workflow, f"{here}/")
         case Group() | Parallel() | ForEach() | While():
-            yield from _walk_block(step.body.block, f"{here}/")
+            yield from _walk_block(step.body.block, f"{here}/", workflow)
         case _:
             pass
 

@@ -19,7 +19,7 @@ import msgspec
 
 from podium.core.canonical import canonical_sha256
 from podium.core.machine import RULES_VERSION
-from podium.core.plans import plan_bytes, steps_of
+from podium.core.plans import located_steps, plan_bytes, steps_of
 from podium.environment import hide_environment
 from podium.errors import PodiumError, RunNotFound, StaleFence
 from podium.model.commands import RunTask
@@ -46,6 +46,7 @@ from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.journal import Journal
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
+from podium.runtime.preflight import Readiness, Surroundings, check_needs
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import spill, whole
@@ -75,12 +76,6 @@ _MOVING: Final = frozenset({"task", "slot", "probe", "record", "start"})
 
 class RunExists(PodiumError):
     code = "RUN_EXISTS"
-
-
-class ProviderMissing(PodiumError):
-    """The program of a provider is not installed."""
-
-    code = "PROVIDER_NOT_INSTALLED"
 
 
 class OtherRules(PodiumError):
@@ -137,7 +132,7 @@ class LocalEngine:
         if directory.state.exists() or await self._is_there(run_id):
             raise RunExists(f"there is a run {run_id!r} already; go on with it by `podium resume {run_id}`")
         plan = request.plan
-        self._check_providers(plan)
+        self.check(plan, request.workspace).require()
         if any(isinstance(s.body, Agent) and s.body.workspace == "worktree" for s in steps_of(plan.workflow)):
             from podium.runtime.tasks import worktrees
 
@@ -294,10 +289,12 @@ class LocalEngine:
         if run.status is RunStatus.COMPLETED and reopen:
             raise _completed(run_id)  # while we waited for our turn
         plan = load_plan(directory, run)
+        workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
+        if reopen:
+            self.check(plan, workspace).require()
         processes.become_subreaper()
         if run.head > 1:
             directory.remove_leftovers()  # of a process that drove it before us
-        workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
         asked, started_at = await self._beginning(run_id, directory)
         facts = _facts(run, plan, directory, workspace, started_at or timestamp(self._clock.now()))
         host = self._host(plan, directory, workspace)
@@ -442,24 +439,22 @@ class LocalEngine:
         return self._providers()
 
     def _known_providers(self, plan: Plan) -> "list[Provider]":
-        """Those of the plan's agent steps that are not described in the workflow itself."""
+        """Those of the plan's agent steps that are not described in a workflow itself."""
         providers = self._asked_by(plan)
         if providers is None:
             return []
-        bodies = (step.body for step in steps_of(plan.workflow))
-        names = dict.fromkeys(body.provider for body in bodies if isinstance(body, Agent))
-        return [providers.find(name) for name in names if name not in plan.workflow.providers]
+        names = dict.fromkeys(
+            found.step.body.provider
+            for found in located_steps(plan.workflow)
+            if isinstance(found.step.body, Agent) and found.step.body.provider not in found.workflow.providers
+        )
+        return [providers.find(name) for name in names]
 
-    def _check_providers(self, plan: Plan) -> None:
-        """Before anything begins: the programs of all providers are there. Nothing is executed for it."""
-        if self._recordings is not None and self._recordings.asks_nobody:
-            return
-        for provider in self._known_providers(plan):
-            if provider.program is not None and not _is_on_path(provider.program):
-                raise ProviderMissing(
-                    f"the provider {provider.name!r} needs the program {provider.program!r}, which is not on PATH; "
-                    "install it, or use the provider 'echo' to try the workflow out"
-                )
+    def check(self, plan: Plan, workspace: Path) -> Readiness:
+        """What is missing for a run of the plan in this process; nothing is executed for it."""
+        replays = self._recordings is not None and self._recordings.asks_nobody
+        around = Surroundings(workspace, os.environ, self._secrets, self._providers, replays=replays)
+        return check_needs(plan, around)
 
     def _start(
         self, plan: Plan, inputs: dict[str, Any], facts: dict[str, Any], host: TaskHost
@@ -502,14 +497,6 @@ def _idle_because(owed: Sequence[Obligation]) -> str | None:
         out_of_money = any(one.kind == "hold" and one.subject == "budget" for one in owed)
         return "out of budget" if out_of_money else "paused"
     return "waiting" if kinds & _FOR_A_PERSON and kinds <= _FOR_A_PERSON | {"limit"} else None
-
-
-def _is_on_path(program: str) -> bool:
-    try:
-        processes.find_program(program, os.environ.get("PATH"), Path.cwd())
-    except OSError:
-        return False
-    return True
 
 
 async def _nobody() -> Lease | None:

@@ -244,6 +244,8 @@ class Provider(Protocol):
         """What has to be on PATH; None if nothing has."""
         ...
 
+    # Optional: `extra`, the name of the optional part of Podium (`pip install 'podium[NAME]'`) that it needs.
+
     @property
     def sessions(self) -> Literal["chosen", "named", "none"]:
         """Chosen: the request's id is used. Named: the program tells its own. None: there is nothing to go on with."""

@@ -36,6 +36,7 @@ _TOOL: Final = "give_result"
 class Anthropic:
     name = "anthropic"
     program = None
+    extra = "http"
     sessions: Literal["none"] = "none"
     needs_env: Sequence[Variable] = (
         Variable("ANTHROPIC_API_KEY", required=True),

@@ -34,6 +34,7 @@ _RESPONSES: Final = "/responses"
 class OpenAi:
     name = "openai"
     program = None
+    extra = "http"
     sessions: Literal["named"] = "named"
     needs_env: Sequence[Variable] = (
         Variable("OPENAI_API_KEY", required=True),
@@ -57,8 +58,8 @@ class OpenAi:
             problems.append("openai needs `model`")
         if not env.get("OPENAI_API_KEY"):
             problems.append(
-                "openai needs the variable OPENAI_API_KEY, which is not set; any text will do for a "
-                "server that wants none"
+                "openai needs the variable OPENAI_API_KEY, which is not set; any text of at least 6 "
+                "characters will do for a server that wants none"
             )
         return problems
 

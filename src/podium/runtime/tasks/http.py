@@ -13,6 +13,7 @@ from podium.core.expressions import EvaluationError
 from podium.core.templates import fill_in, render
 from podium.errors import PodiumError
 from podium.model.plan import Http
+from podium.runtime.extras import ExtraMissing, install_hint
 from podium.runtime.tasks import placing
 from podium.runtime.tasks.addresses import AddressRefused, check_host
 from podium.runtime.tasks.capturing import (
@@ -43,12 +44,6 @@ if TYPE_CHECKING:
 _MOST_REDIRECTS: Final = 10
 _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
-
-
-class HttpExtraMissing(PodiumError):
-    """HTTP steps need a package that is not installed."""
-
-    code = "EXTRA_MISSING"
 
 
 class HttpTasks:
@@ -118,7 +113,7 @@ def _library() -> Any:
     try:
         from podium.runtime.tasks import http_client
     except ImportError as error:
-        raise HttpExtraMissing("HTTP steps need an extra: pip install 'podium[http]'") from error
+        raise ExtraMissing(f"HTTP steps: {install_hint('http')}") from error
     return http_client
 
 

@@ -1,0 +1,30 @@
+"""Optional parts of an installation: which modules belong to an extra, and whether they are there."""
+
+from importlib.util import find_spec
+from typing import Final
+
+from podium.errors import PodiumError
+
+_MODULES: Final = {"http": ("httpx2", "httpcore2")}
+
+
+class ExtraMissing(PodiumError):
+    """Something in the plan needs a package that is not installed."""
+
+    code = "EXTRA_MISSING"
+
+
+def install_hint(extra: str) -> str:
+    return f"an optional package is missing: pip install 'podium[{extra}]'"
+
+
+def has_extra(extra: str) -> bool:
+    """Whether its modules can be found. Nothing is imported for it."""
+    return all(_is_found(module) for module in _MODULES.get(extra, ()))
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):  # a module that was replaced by None, or half unloaded
+        return False

@@ -1,0 +1,162 @@
+"""What a plan needs from the machine it runs on, checked before anything is created and before RunStarted.
+
+Everything that would fail later for certain is found here, all at once: a run must not do an hour of work and then
+find that a key is missing. Steps that may never be reached count, too. What an earlier step could still bring, the
+program of a command, is a warning.
+
+Nothing is executed or sent. The environment is an argument: what an environment file adds counts like the rest.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from podium.core.plans import LocatedStep, located_steps
+from podium.core.redaction import SHORTEST
+from podium.errors import PodiumError
+from podium.model.plan import PLAIN_WORK, Command, Http, Plan, Work
+from podium.runtime.extras import ExtraMissing, has_extra, install_hint
+from podium.runtime.tasks.host import SecretMissing
+from podium.runtime.tasks.processes import find_program
+
+if TYPE_CHECKING:
+    from podium.ports.provider import Providers
+
+_MAX_STEPS_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What is there."""
+
+    workspace: Path
+    environment: Mapping[str, str] = field(repr=False)
+    secrets: Mapping[str, str] = field(repr=False)
+    # Asked for only if the plan has agents.
+    providers: "Callable[[], Providers] | None" = None
+    # Agents are answered from a recording: no key and no program of theirs is needed.
+    replays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    problems: tuple[PodiumError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def require(self) -> None:
+        """Raises the problem, or `NotReady` with all of them."""
+        if len(self.problems) == 1:
+            raise self.problems[0]
+        if self.problems:
+            raise NotReady(self.problems)
+
+
+class NotReady(PodiumError):
+    """Several things that the run needs are missing; each is listed with its own code."""
+
+    code = "NOT_READY"
+
+    def __init__(self, problems: Sequence[PodiumError]) -> None:
+        listed = "".join(f"\n  {problem.code}: {problem}" for problem in problems)
+        super().__init__(
+            f"{len(problems)} things that the run needs are missing; nothing was started.{listed}"
+        )
+        self.problems = tuple(problems)
+
+
+class SecretTooShort(PodiumError):
+    """It could not be masked: half of every log would look like it."""
+
+    code = "SECRET_TOO_SHORT"
+
+
+def check_needs(plan: Plan, around: Surroundings) -> Readiness:
+    """All that is missing for a run of the plan here."""
+    steps = tuple(located_steps(plan.workflow))
+    problems = [*_secret_problems(plan, steps, around), *_extra_problems(steps)]
+    if around.providers is not None and not around.replays:
+        from podium.runtime.preflight_agents import agent_problems
+
+        problems += agent_problems(steps, around, around.providers)
+    return Readiness(tuple(problems), tuple(_command_warnings(steps, around)))
+
+
+def steps_named(paths: Sequence[str]) -> str:
+    """`step 'Ask'`, `steps 'Ask', 'Tell' and 4 more`."""
+    named = ", ".join(repr(path) for path in paths[:_MAX_STEPS_NAMED])
+    more = len(paths) - _MAX_STEPS_NAMED
+    return f"step{'s' if len(paths) > 1 else ''} {named}{f' and {more} more' if more > 0 else ''}"
+
+
+def length_problem(name: str, value: str) -> str | None:
+    if not 0 < len(value) < SHORTEST:
+        return None
+    return (
+        f"the secret {name!r} has fewer than {SHORTEST} characters and could not be masked in logs and events; use a "
+        f"longer value, or pass it with `env` instead of `secrets` if it may be seen"
+    )
+
+
+def work_of(found: LocatedStep) -> Work:
+    work: Work = getattr(found.step.body, "work", PLAIN_WORK)
+    return work
+
+
+def _secret_problems(plan: Plan, steps: Sequence[LocatedStep], around: Surroundings) -> Iterator[PodiumError]:
+    named_by: dict[str, list[str]] = {}
+    for found in steps:
+        for name in work_of(found).secrets:
+            named_by.setdefault(name, []).append(found.path)
+    for name, paths in named_by.items():
+        if not around.secrets.get(name):
+            yield SecretMissing(
+                f"the secret {name!r} of {steps_named(paths)} is not set; set the environment variable {name}"
+            )
+    declared = dict.fromkeys(
+        [*plan.workflow.secrets, *(n for found in steps for n in found.workflow.secrets)]
+    )
+    for name in dict.fromkeys([*declared, *named_by]):
+        if problem := length_problem(name, around.secrets.get(name, "")):
+            yield SecretTooShort(problem)
+
+
+def _extra_problems(steps: Sequence[LocatedStep]) -> Iterator[PodiumError]:
+    paths = [found.path for found in steps if isinstance(found.step.body, Http)]
+    if paths and not has_extra("http"):
+        yield ExtraMissing(f"{steps_named(paths)}: {install_hint('http')}")
+
+
+def _command_warnings(steps: Sequence[LocatedStep], around: Surroundings) -> Iterator[str]:
+    """A program that is not there now; an earlier step may install it, so the run starts."""
+    looked_up: dict[tuple[str, str | None, Path], list[str]] = {}
+    for found in steps:
+        body = found.step.body
+        if not isinstance(body, Command) or not body.argv or not isinstance(body.argv[0], str):
+            continue
+        work = body.work
+        path = search_path(found, around)
+        if path is not None and (work.workdir is None or isinstance(work.workdir, str)):
+            folder = around.workspace / (work.workdir or "")
+            looked_up.setdefault((body.argv[0], path, folder), []).append(found.path)
+    for (program, path, folder), paths in looked_up.items():
+        if not is_program(program, path, folder):
+            where = "there is no such program" if "/" in program else "it is not on PATH"
+            yield f"{steps_named(paths)}: the program {program!r} cannot be started now: {where}"
+
+
+def search_path(found: LocatedStep, around: Surroundings) -> str | None:
+    """PATH as the step will see it; None if that is known only when it runs."""
+    for env in (work_of(found).env, found.workflow.env):
+        if "PATH" in env:
+            given = env["PATH"]
+            return given if isinstance(given, str) else None
+    return around.environment.get("PATH", "")
+
+
+def is_program(name: str, path: str | None, folder: Path) -> bool:
+    try:
+        find_program(name, path, folder)
+    except (OSError, ValueError):
+        return False
+    return True
