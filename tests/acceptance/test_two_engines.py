@@ -155,8 +155,9 @@ def test_of_many_who_resume_at_once_one_drives(place: Place) -> None:
     ended(process)
     several = [place.begin("resume", place.run_id, env={"PODIUM_LOCK_WAIT": "20"}) for _ in range(4)]
     codes = sorted(ended(one, 60)[0] for one in several)
-    # The one that drove it, and those that came when it had completed.
-    assert codes == [0, 64, 64, 64]
+    # The one that drove it; the others wanted to while it was open (75), or only looked when it had completed (64).
+    assert codes[0] == 0
+    assert set(codes[1:]) <= {64, 75}
     told = story.read_text().split()
     assert list(dict.fromkeys(told)) == [f"S{n}" for n in range(8)]
     assert len(told) <= 9
@@ -171,7 +172,7 @@ async def main():
     store = await open_store(sys.argv[1])
     engine = local_engine(store, system_clock(), Path(sys.argv[2]), lease=1, lock_wait=1)
     try:
-        await engine.drive(RunId(sys.argv[3]), reopen=True)
+        await engine.drive(RunId(sys.argv[3]))
     finally:
         await store.close()
 asyncio.run(main())

@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from podium.cli.app import FAILED, INVALID_FILE
+from podium.cli.following import drive_or_follow
 from podium.cli.output import print_diagnostics
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
@@ -26,12 +27,12 @@ from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.inputs import check_inputs, parse_inputs
-from podium.operations.signals import check_signal, send_signal
+from podium.operations.signals import RunIsOver, check_signal, send_signal
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import LEFT, Driving, Engine, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
+from podium.runtime.ends import last_end
 from podium.runtime.kept_plan import load_plan
-from podium.runtime.lock import RunLocked
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import (
     check_run,
@@ -207,7 +208,7 @@ def resume(
     """Go on with a run that was interrupted, paused, cancelled, has failed, or is out of budget.
 
     What has been done is not done again; what was under way when it stopped is. A completed run is never taken up.
-    A paused run that another process drives goes on there.
+    A paused run that another process drives continues there: it is shown here, and its exit code is this command's.
 
     With --workflow, commands, prompts, limits, retries and budgets may be others than before; the steps and what leads
     from one to another may not. With --changed a new run takes over every step that has completed and would be carried
@@ -232,7 +233,7 @@ def resume(
     folder = runs_folder(runs)
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
-    async def work(engine: Engine, opened: Store) -> RunEnded | None:
+    async def work(engine: Engine, opened: Store) -> RunEnded:
         known = await opened.get_run(RunId(run_id))
         if changed:
             from podium.operations.rerunning import carry_files_over, changed_request
@@ -263,26 +264,47 @@ def resume(
                 )
         if raised is not None:
             await _raise_budget(opened, folder, known, raised)
-        paused = known.status is RunStatus.PAUSED
-        if paused:
+        # What is done is decided by what the run is now, whatever becomes of it until it is this process's turn.
+        end = await last_end(opened, known)
+        _begin(view, RunId(run_id))
+        drive = partial(
+            _drive_again,
+            engine,
+            opened,
+            view,
+            RunId(run_id),
+            end.run_seq if end is not None else None,
+            no_wait,
+        )
+        if known.status is not RunStatus.PAUSED:
+            return await drive()
+        with contextlib.suppress(RunIsOver):
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
-        try:
-            _begin(view, RunId(run_id))
-            # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
-            with _interruptible(at_once=False) as on_driving:
-                return await engine.drive(
-                    RunId(run_id),
-                    observers=await _observers(view, opened, RunId(run_id), ask=not no_wait),
-                    on_driving=on_driving,
-                    reopen=True,
-                    no_wait=no_wait,
-                )
-        except RunLocked:
-            if not paused:
-                raise
-            return None
+        return await drive_or_follow(opened, known, view, partial(drive, lock_wait=0.0))
 
     return _finish(folder, store, work, view, create=False, recordings=recordings)
+
+
+async def _drive_again(
+    engine: Engine,
+    store: Store,
+    view: ProgressView,
+    run_id: RunId,
+    reopen: int | None,
+    no_wait: bool,
+    *,
+    lock_wait: float | None = None,
+) -> RunEnded:
+    # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
+    with _interruptible(at_once=False) as on_driving:
+        return await engine.drive(
+            run_id,
+            observers=await _observers(view, store, run_id, ask=not no_wait),
+            on_driving=on_driving,
+            reopen=reopen,
+            no_wait=no_wait,
+            lock_wait=lock_wait,
+        )
 
 
 @click.command()
@@ -356,24 +378,24 @@ async def _drive_new(
 def _finish(
     folder: Path,
     store: str | None,
-    work: Callable[[Engine, Store], Awaitable[RunEnded | None]],
+    work: Callable[[Engine, Store], Awaitable[RunEnded]],
     view: ProgressView,
     *,
     create: bool = True,
     recordings: "Recordings | None" = None,
 ) -> int:
-    """Drive, show the end, and exit as the run did. None: another process drives it."""
+    """Drive, show the end, and exit as the run did."""
 
     waits_for: Sequence[Reason] = ()
 
-    async def driven() -> RunEnded | None:
+    async def driven() -> RunEnded:
         nonlocal waits_for
         url = store_url(store) if store or os.environ.get("PODIUM_STORE") else str(folder / "podium.db")
         opened = await open_store(url, create=create)
         following = asyncio.create_task(view.follow())
         try:
             ended = await work(local_engine(opened, system_clock(), folder, recordings=recordings), opened)
-            if ended is not None and ended.event_type == LEFT:
+            if ended.event_type == LEFT:
                 waits_for = await _what_it_waits_for(opened, folder, ended.run_id)
             return ended
         finally:
@@ -388,9 +410,6 @@ def _finish(
         with contextlib.suppress(BrokenPipeError):
             view.close()
     try:
-        if ended is None:
-            click.echo("the run may go on: another process drives it")
-            return 0
         if ended.event_type == LEFT:
             # Programs that read events get them and nothing else.
             _tell_left(ended, waits_for, err=isinstance(view, JsonLines))
@@ -400,7 +419,7 @@ def _finish(
     except BrokenPipeError:
         # The reader went away (`| head`); how the run ended is told by the exit code all the same.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    code = ended.exit_code if ended is not None else 0
+    code = ended.exit_code
     if recordings is not None and recordings.misses:
         # Also if the workflow got over it: whoever tests it must not take this for a success.
         steps = ", ".join(visible(repr(step)) for step in recordings.misses)

@@ -25,13 +25,12 @@ from podium.errors import PodiumError, RunNotFound, StaleFence
 from podium.model.commands import RunTask
 from podium.model.events import (
     MOST_PAYLOAD_BYTES,
-    EventRecord,
     EventType,
     RunIdentity,
     encode_payload,
 )
 from podium.model.ids import RunId, check_id
-from podium.model.leases import Fence, HeldLease, Lease
+from podium.model.leases import DRIVER_LEASE, Fence, HeldLease, Lease
 from podium.model.obligations import Obligation
 from podium.model.plan import PLAIN_WORK, Agent, Call, Plan
 from podium.model.runs import NewRun, Run
@@ -43,10 +42,12 @@ from podium.ports.engine import LEFT, RESUMABLE, Driving, Observer, RunEnded, Ru
 from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.drive import Driver, Happening, Tasks, World
+from podium.runtime.ends import ended_by
 from podium.runtime.journal import Journal
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
 from podium.runtime.preflight import Readiness, Surroundings, check_needs
+from podium.runtime.reopening import NotAsDecided, Reopening
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import spill, whole
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from podium.ports.provider import Provider, Providers
     from podium.runtime.tasks.recordings import Recordings
 
-LEASE: Final = timedelta(seconds=30)
+LEASE: Final = DRIVER_LEASE
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
 _RENEW_SECONDS: Final = 10.0
 # How much longer than a lease lasts its lapse is waited for.
@@ -191,17 +192,21 @@ class LocalEngine:
         *,
         observers: Sequence[Observer] = (),
         on_driving: Callable[[Driving], None] | None = None,
-        reopen: bool = False,
+        reopen: int | None = None,
         no_wait: bool = False,
+        lock_wait: float | None = None,
     ) -> RunEnded:
         directory = RunDirectory(self._runs, run_id)
         run = await self._store.get_run(run_id)
-        if run.status is RunStatus.COMPLETED and reopen:
+        reopening = Reopening(self._store, self._clock, run, reopen)
+        if await reopening.is_completed():
             await self._tell_the_end(run, directory)
             raise _completed(run_id)
+        await reopening.check()
         directory.make()
         lock = RunLock(directory.lock, run_id)
-        lease = await self._take_lock(run_id, lock)
+        patience = lock_wait if lock_wait is not None else self._lock_wait.total_seconds()
+        lease = await self._take_lock(reopening, lock, patience)
         try:
             if lease is None:
                 lease = await self._claim_soon(run_id, lock)
@@ -211,7 +216,7 @@ class LocalEngine:
                 on_driving(driving)
             try:
                 return await self._drive(
-                    run_id, directory, lock, lease, observers, driving, reopen=reopen, no_wait=no_wait
+                    reopening, directory, lock, lease, observers, driving, no_wait=no_wait
                 )
             finally:
                 with contextlib.suppress(PodiumError):
@@ -239,10 +244,18 @@ class LocalEngine:
     async def _claim(self, run_id: RunId) -> Lease | None:
         return await self._store.claim(run_id, owner=self._owner, ttl=self._lease)
 
-    async def _take_lock(self, run_id: RunId, lock: RunLock) -> Lease | None:
+    async def _claim_as_decided(self, reopening: Reopening) -> Lease | None:
+        """While another process holds the run: it may have done what this one was asked for."""
+        await reopening.check()
+        return await self._claim(reopening.run_id)
+
+    async def _take_lock(self, reopening: Reopening, lock: RunLock, patience: float) -> Lease | None:
         """Also names a process whose lock file is damaged: the lease knows it."""
+        run_id = reopening.run_id
         try:
-            return await lock.take(partial(self._claim, run_id), wait=self._lock_wait.total_seconds())
+            return await lock.take(partial(self._claim_as_decided, reopening), wait=patience)
+        except NotAsDecided:
+            raise
         except RunLocked as locked:
             held = await self._store.held_lease(run_id) if locked.holder is None else None
             if held is None:
@@ -275,22 +288,21 @@ class LocalEngine:
 
     async def _drive(
         self,
-        run_id: RunId,
+        reopening: Reopening,
         directory: RunDirectory,
         lock: RunLock,
         lease: Lease,
         observers: Sequence[Observer],
         driving: "_Driving",
         *,
-        reopen: bool,
         no_wait: bool,
     ) -> RunEnded:
+        run_id = reopening.run_id
+        await reopening.check()  # much may have happened while we waited for our turn
         run = await self._store.get_run(run_id)
-        if run.status is RunStatus.COMPLETED and reopen:
-            raise _completed(run_id)  # while we waited for our turn
         plan = load_plan(directory, run)
         workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
-        if reopen:
+        if run.head > 1:
             self.check(plan, workspace).require()
         processes.become_subreaper()
         if run.head > 1:
@@ -312,8 +324,8 @@ class LocalEngine:
         journal = Journal(directory)
         state = StateFile(directory, plan, run_id, driver, lock.is_held)
         world.views += [journal, state]
-        if run.status in TERMINAL and reopen:
-            await self._reopen(run, lease)
+        if run.status in TERMINAL and reopening.is_wanted:
+            await reopening.carry_out(lease)
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED):
             driver.happen(
                 Happening(
@@ -339,23 +351,12 @@ class LocalEngine:
             # is lost, the store is away, or this process ends.
             await tasks.close()
             _write_last(state, journal)
-        return _ended(run_id, last)
+        return ended_by(last)
 
     def _payloads(self, directory: RunDirectory) -> Callable[[], ArtifactStore] | None:
         """Values too large for an event, beside the run; their folder is made for the first of them."""
         make = self._artifacts
         return cache(lambda: make(directory.payloads)) if make is not None else None
-
-    async def _reopen(self, run: Run, lease: Lease) -> None:
-        openings = 2
-        after = 0
-        run_id = run.identity.run_id
-        while records := await self._store.read(run_id, after=after, limit=5000):
-            after = records[-1].run_seq
-            openings += sum(1 for record in records if record.event_type == EventType.RUN_REOPENED)
-        at = timestamp(self._clock.now())
-        write = new_event(run.identity, EventType.RUN_REOPENED, at, attempt=openings)
-        await self._store.append(run_id, [write], fence=lease.fence)
 
     async def _beginning(
         self, run_id: RunId, directory: RunDirectory
@@ -579,16 +580,3 @@ def _facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, now: 
         "workspace": str(workspace),
         "started_at": now,
     }
-
-
-def _ended(run_id: RunId, last: EventRecord) -> RunEnded:
-    payload = msgspec.json.decode(last.payload)
-    error = payload.get("error") or {}
-    code = payload.get("exitCode")
-    return RunEnded(
-        run_id,
-        last.event_type,
-        code if isinstance(code, int) else 1,
-        str(payload.get("reason") or ""),
-        str(error.get("message") or ""),
-    )

@@ -5,6 +5,7 @@ an append names lease and generation (its *fence*), so that an owner who was tho
 write over the one who took over. Who needs which lease for which event is a table here.
 """
 
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -12,6 +13,9 @@ import msgspec
 from podium.model.events import EventType
 from podium.model.ids import RunId
 from podium.model.times import Timestamp
+
+# How long a driver's lease lasts unless it is renewed, by default.
+DRIVER_LEASE: Final = timedelta(seconds=30)
 
 
 class Fence(msgspec.Struct, frozen=True):

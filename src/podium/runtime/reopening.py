@@ -1,0 +1,103 @@
+"""Reopening a run that has ended, on condition that it is the end that the caller saw.
+
+Between a person's decision and its turn another process may have reopened the run, and it may have ended again. So a
+reopening names the terminal event it was decided on. Of several, one is recorded; the others name its process. In the
+same way a run that was open when the caller looked is never reopened for it.
+"""
+
+import msgspec
+
+from podium.errors import LogMoved, PodiumError
+from podium.model.events import EventType, encode_payload
+from podium.model.ids import RunId
+from podium.model.leases import Lease
+from podium.model.runs import Run
+from podium.model.times import timestamp
+from podium.model.transitions import TERMINAL, RunStatus
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+from podium.runtime import holders
+from podium.runtime.ends import last_end, newest
+from podium.runtime.lock import RunLocked
+from podium.runtime.writing import new_event
+
+
+class NotAsDecided(RunLocked):
+    """The run is no longer as its caller saw it: another process has reopened or ended it."""
+
+    def __init__(self, text: str) -> None:
+        PodiumError.__init__(self, text)
+        self.holder = None
+
+
+class Reopening:
+    """What the caller saw of a run, and what it wants: `wanted` is the `runSeq` of the end to be undone."""
+
+    def __init__(self, store: Store, clock: Clock, seen: Run, wanted: int | None) -> None:
+        self._store = store
+        self._clock = clock
+        self._was_open = seen.status not in TERMINAL
+        self._wanted = wanted
+        self._seen = seen
+        self._driver = "another process"
+        self.run_id: RunId = seen.identity.run_id
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._wanted is not None
+
+    async def is_completed(self) -> bool:
+        """Whether it is a completion that the caller wants to be undone: that is never done."""
+        end = await last_end(self._store, self._seen) if self.is_wanted else None
+        return end is not None and end.event_type == EventType.RUN_COMPLETED and end.run_seq == self._wanted
+
+    async def check(self) -> None:
+        """Raises `NotAsDecided` if the run is no longer as the caller saw it."""
+        run = await self._store.get_run(self.run_id)
+        if not self.is_wanted:
+            if run.status not in TERMINAL:
+                await self._note_driver()
+            elif self._was_open:
+                raise NotAsDecided(self._ended_elsewhere(run))
+            return
+        end = await last_end(self._store, run)
+        if end is None or end.run_seq != self._wanted:
+            raise NotAsDecided(await self._reopened_elsewhere(run))
+
+    async def carry_out(self, lease: Lease) -> None:
+        """Record it under the lease. The end itself says which opening it closed."""
+        while True:
+            run = await self._store.get_run(self.run_id)
+            end = await last_end(self._store, run)
+            if end is None or end.run_seq != self._wanted:
+                raise NotAsDecided(await self._reopened_elsewhere(run))
+            payload = {"terminalSeq": end.run_seq, "by": holders.describe(lease.owner)}
+            write = new_event(
+                run.identity,
+                EventType.RUN_REOPENED,
+                timestamp(self._clock.now()),
+                encode_payload(payload),
+                attempt=end.logical_attempt_id + 1,
+            )
+            try:
+                await self._store.append(self.run_id, [write], fence=lease.fence, after=run.head)
+            except LogMoved:
+                continue  # an alert, or another reopening: look again
+            return
+
+    async def _note_driver(self) -> None:
+        held = await self._store.held_lease(self.run_id)
+        if held is not None:
+            self._driver = holders.describe(held.lease.owner)
+
+    def _ended_elsewhere(self, run: Run) -> str:
+        told = f"run {self.run_id!r} was driven by {self._driver} and has ended ({run.status.value.lower()})"
+        return (
+            told if run.status is RunStatus.COMPLETED else f"{told}; `podium resume {self.run_id}` reopens it"
+        )
+
+    async def _reopened_elsewhere(self, run: Run) -> str:
+        reopened = await newest(self._store, run, frozenset({EventType.RUN_REOPENED}))
+        by = msgspec.json.decode(reopened.payload).get("by") if reopened is not None else None
+        now = f"it is now {run.status.value.lower()}"
+        return f"run {self.run_id!r} was reopened by {by or 'another process'}, {now}; see `podium why {self.run_id}`"
