@@ -1,4 +1,4 @@
-"""Text made safe to show: credentials in addresses are masked.
+"""Text made safe to show: credentials in addresses are masked, and every error has a reason.
 
     postgresql://podium:***@db/prod        the password; the user name helps to find the mistake
     https://***@example.com/               all of it: tokens are commonly given as the user name
@@ -39,3 +39,19 @@ def credentials_in(text: str) -> Iterator[tuple[int, int]]:
         if found[0] >= taken:
             taken = found[1]
             yield found
+
+
+def reason_of(error: BaseException) -> str:
+    """Why it was raised, never empty: its text, else that of what caused it, else the name of its type."""
+    seen: BaseException | None = error
+    while seen is not None:
+        said = (getattr(seen, "strerror", None) if isinstance(seen, OSError) else None) or str(seen)
+        if said.strip():
+            return said
+        seen = seen.__cause__ or seen.__context__
+    return _in_words(type(error).__name__)
+
+
+def _in_words(name: str) -> str:
+    """`RemoteProtocolError` as `remote protocol error`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()

@@ -143,6 +143,13 @@ def all_providers() -> "Providers":
     return ProviderDirectory(_prices)
 
 
+def installed_providers() -> tuple[str, ...]:
+    """Names of the providers that other packages bring."""
+    from podium.providers.registry import installed_names
+
+    return installed_names()
+
+
 def _prices() -> "Mapping[str, Price]":
     """What tokens cost, by model: what the configuration says."""
     from podium.providers.prices import prices_from

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.text import without_credentials
+from podium.text import reason_of, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,12 @@ def test_credentials_are_masked(text: str, shown: str) -> None:
 )
 def test_what_holds_no_credential_stays_as_it_is(text: str) -> None:
     assert without_credentials(text) == text
+
+
+def test_an_error_always_has_a_reason() -> None:
+    assert reason_of(ValueError("no number")) == "no number"
+    assert reason_of(FileNotFoundError(2, "No such file or directory", "x")) == "No such file or directory"
+    assert reason_of(ConnectionResetError()) == "connection reset error"
+    wrapped = RuntimeError()
+    wrapped.__cause__ = ConnectionResetError(104, "Connection reset by peer")
+    assert reason_of(wrapped) == "Connection reset by peer"

@@ -10,6 +10,7 @@ from podium.cli.reading import read_file
 from podium.cli.writing import write_file
 from podium.operations.drawing import FORMATS, SUFFIXES, drawn
 from podium.operations.workflows import load_workflow
+from podium.wiring import installed_providers
 
 
 @click.command()
@@ -38,7 +39,7 @@ def graph(file: str, format_: str | None, output: str | None, workspace: Path | 
       podium graph release.yaml --format mermaid
     """
     name, content = read_file(file)
-    reading = load_workflow(content, name, workspace=workspace)
+    reading = load_workflow(content, name, workspace=workspace, installed_providers=installed_providers)
     print_diagnostics(reading.diagnostics, reading.omitted)
     if reading.plan is None:
         return INVALID_FILE

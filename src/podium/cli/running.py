@@ -36,6 +36,7 @@ from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import (
     check_run,
+    installed_providers,
     local_engine,
     open_store,
     payload_store,
@@ -140,7 +141,9 @@ def run(
     """
     del engine
     name, content = read_file(file)
-    reading = load_workflow(content, name, workspace=workspace, missing_is_error=True)
+    reading = load_workflow(
+        content, name, workspace=workspace, missing_is_error=True, installed_providers=installed_providers
+    )
     print_diagnostics(reading.diagnostics, reading.omitted)
     if reading.plan is None:
         return INVALID_FILE
@@ -224,7 +227,7 @@ def resume(
     other: tuple[Plan, bytes] | None = None
     if workflow is not None:
         name, content = read_file(workflow)
-        reading = load_workflow(content, name, missing_is_error=True)
+        reading = load_workflow(content, name, missing_is_error=True, installed_providers=installed_providers)
         print_diagnostics(reading.diagnostics, reading.omitted)
         if reading.plan is None:
             return INVALID_FILE

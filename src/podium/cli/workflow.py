@@ -14,6 +14,7 @@ from podium.language.diagnostics import visible
 from podium.language.workflow import WorkflowReading
 from podium.model.plan import Plan, Step
 from podium.operations.workflows import load_workflow
+from podium.wiring import installed_providers
 
 _WORKSPACE = click.option(
     "--workspace",
@@ -108,7 +109,9 @@ def _row(path: str, step: Step, reading: WorkflowReading) -> tuple[str, str, str
 
 
 def _load(name: str, content: bytes, strict: bool, workspace: Path | None) -> WorkflowReading:
-    return load_workflow(content, name, workspace=workspace, strict=strict)
+    return load_workflow(
+        content, name, workspace=workspace, strict=strict, installed_providers=installed_providers
+    )
 
 
 def _told(plan: Plan) -> str:

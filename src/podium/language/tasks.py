@@ -64,6 +64,14 @@ _UNITS: Final = {"": 1} | {
 _SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*((?:[KMGT]i?)?)B?")
 
 
+class KnownProviders(msgspec.Struct, frozen=True):
+    """Who may be named by `provider`."""
+
+    names: tuple[str, ...] = BUILT_IN_PROVIDERS
+    # Those that installed packages bring. Looking them up takes time: asked only for a name that is not among `names`.
+    installed: Callable[[], tuple[str, ...]] = tuple
+
+
 class TaskContext(msgspec.Struct):
     """What tasks have to know about their workflow."""
 
@@ -73,7 +81,7 @@ class TaskContext(msgspec.Struct):
     # Reports about other files, and problems with finding them.
     reports: list[Report]
     missing_is_error: bool
-    providers: tuple[str, ...] = BUILT_IN_PROVIDERS
+    providers: KnownProviders = KnownProviders()
     default_provider: str | None = None
     default_timeout: float | None = None
     default_retry: Retry | None = None
@@ -238,14 +246,19 @@ def _provider(node: Mapping, names: Names, context: TaskContext) -> str:
     return "claude"
 
 
-def check_provider(node: Scalar, known: tuple[str, ...], problems: Problems) -> None:
+def check_provider(node: Scalar, known: KnownProviders, problems: Problems) -> None:
     name = str(node.value)
-    if name not in known and not problems.is_enough():
+    if name not in known.names and not problems.is_enough() and name not in (installed := known.installed()):
         problems.error(
             Code.UNKNOWN_PROVIDER,
             node,
-            f"there is no provider {quoted(name)}.",
-            suggestion(name, known, "providers", "Declare it under `providers`."),
+            f"provider {quoted(name)} not found.",
+            suggestion(
+                name,
+                (*known.names, *installed),
+                "providers",
+                "Declare it under `providers`, or install its package.",
+            ),
         )
 
 

@@ -7,7 +7,7 @@ same plan on any machine: other files come in through `Files`, and nothing else 
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from typing import Any, Final
@@ -31,6 +31,7 @@ from podium.language.shapes import Checker
 from podium.language.source import Position
 from podium.language.tasks import (
     BUILT_IN_PROVIDERS,
+    KnownProviders,
     TaskContext,
     budget_of,
     check_provider,
@@ -88,10 +89,13 @@ def read_workflow(
     files: Files | None = None,
     strict: bool = False,
     missing_is_error: bool = False,
-    providers: tuple[str, ...] = BUILT_IN_PROVIDERS,
+    installed_providers: Callable[[], tuple[str, ...]] = tuple,
 ) -> WorkflowReading:
-    """Read one workflow. Never raises for anything `content` holds. `strict`: a warning is an error, too."""
-    reading = _Reading(files or NoFiles(), missing_is_error, providers)
+    """Read one workflow. Never raises for anything `content` holds. `strict`: a warning is an error, too.
+
+    `installed_providers`: names that other packages bring, besides those that are built in.
+    """
+    reading = _Reading(files or NoFiles(), missing_is_error, installed_providers)
     workflow = reading.read(FoundFile(name, content, name))
     # A file that several steps use is not complained about for each of them.
     diagnostics = list(dict.fromkeys(found for report in reading.reports for found in report.diagnostics))
@@ -129,10 +133,12 @@ class _Document(msgspec.Struct):
 class _Reading:
     """One file and all that it calls."""
 
-    def __init__(self, files: Files, missing_is_error: bool, providers: tuple[str, ...]) -> None:
+    def __init__(
+        self, files: Files, missing_is_error: bool, installed: Callable[[], tuple[str, ...]]
+    ) -> None:
         self._files = files
         self._missing_is_error = missing_is_error
-        self._providers = providers
+        self._installed = installed
         self.reports: list[Report] = []
         # The files being read, from the outermost to the innermost.
         self._open: list[str] = []
@@ -179,7 +185,7 @@ class _Reading:
         declared_providers = tuple(templates.entries) if isinstance(templates, Mapping) else ()
         defaults = value_at(root, "defaults")
         defaults = defaults if isinstance(defaults, Mapping) else _EMPTY
-        providers = (*self._providers, *declared_providers)
+        providers = KnownProviders((*BUILT_IN_PROVIDERS, *declared_providers), self._installed)
         default_provider = value_at(defaults, "provider")
         if isinstance(default_provider, Scalar) and not checker.has_lost(root, "providers"):
             check_provider(default_provider, providers, problems)

@@ -1,5 +1,6 @@
 """Reading workflows from disk: the file itself, and those it refers to."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,15 @@ def load_workflow(
     workspace: Path | None = None,
     strict: bool = False,
     missing_is_error: bool = False,
+    installed_providers: Callable[[], tuple[str, ...]] = tuple,
 ) -> WorkflowReading:
     """Read a workflow whose bytes are at hand; `name` is the path of its file, or how messages call it."""
     files = WorkspaceFiles(workspace if workspace is not None else Path())
-    return read_workflow(content, name, files=files, strict=strict, missing_is_error=missing_is_error)
+    return read_workflow(
+        content,
+        name,
+        files=files,
+        strict=strict,
+        missing_is_error=missing_is_error,
+        installed_providers=installed_providers,
+    )

@@ -18,9 +18,14 @@ class ProviderDirectory:
 
     def __init__(self, prices: Callable[[], Mapping[str, Price]] | None = None) -> None:
         self._prices = prices
+        # Those found so far: looking through what is installed takes milliseconds.
+        self._found: dict[str, Provider] = {}
 
     def find(self, name: str) -> Provider:
-        return find_provider(name, self._prices() if self._prices is not None and name in PRICED else None)
+        if name not in self._found:
+            prices = self._prices() if self._prices is not None and name in PRICED else None
+            self._found[name] = find_provider(name, prices)
+        return self._found[name]
 
     def of_template(
         self, name: str, template: ProviderTemplate, argv: tuple[str, ...], env: Mapping[str, str]

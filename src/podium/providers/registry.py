@@ -6,10 +6,11 @@ it points to is called without arguments. Nothing is imported before it is asked
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Final
 
 from podium.ports.provider import Provider, ProviderNotAvailable
+from podium.providers.installed import load_installed
 from podium.providers.prices import Price
 
 GROUP: Final = "podium.providers"
@@ -24,16 +25,20 @@ def find_provider(name: str, prices: Mapping[str, Price] | None = None) -> Provi
         return _built_in(name, prices)
     for entry in entry_points(group=GROUP):
         if entry.name == name:
-            return _loaded(entry)
+            return load_installed(entry)
     known = provider_names()
     near = get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    raise ProviderNotAvailable(f"there is no provider {name!r}. {hint}Known are: {', '.join(known)}")
+    raise ProviderNotAvailable(f"provider {name!r} not found. {hint}Providers: {', '.join(known)}")
 
 
 def provider_names() -> tuple[str, ...]:
-    others = {entry.name for entry in entry_points(group=GROUP)} - set(BUILT_IN)
-    return (*BUILT_IN, *sorted(others))
+    return (*BUILT_IN, *installed_names())
+
+
+def installed_names() -> tuple[str, ...]:
+    """Those that other packages bring. Nothing of theirs is imported for it."""
+    return tuple(sorted({entry.name for entry in entry_points(group=GROUP)} - set(BUILT_IN)))
 
 
 def _built_in(name: str, prices: Mapping[str, Price] | None) -> Provider:
@@ -62,21 +67,3 @@ def _built_in(name: str, prices: Mapping[str, Price] | None) -> Provider:
             from podium.providers.echo import Echo
 
             return Echo()
-
-
-def _loaded(entry: EntryPoint) -> Provider:
-    # Whatever a stranger's package raises is told as a missing provider, with its own words.
-    try:
-        provider: Provider = entry.load()()
-    except Exception as error:
-        raise ProviderNotAvailable(
-            f"the provider {entry.name!r} of {entry.value!r} cannot be loaded: {error}"
-        ) from error
-    missing = [
-        part
-        for part in ("name", "prepare", "observe", "interpret", "needs_env")
-        if not hasattr(provider, part)
-    ]
-    if missing:
-        raise ProviderNotAvailable(f"{entry.value!r} is no provider: it has no {', '.join(missing)}")
-    return provider

@@ -75,7 +75,7 @@ def check_needs(plan: Plan, around: Surroundings) -> Readiness:
     """All that is missing for a run of the plan here."""
     steps = tuple(located_steps(plan.workflow))
     problems = [*_secret_problems(plan, steps, around), *_extra_problems(steps)]
-    if around.providers is not None and not around.replays:
+    if around.providers is not None:
         from podium.runtime.preflight_agents import agent_problems
 
         problems += agent_problems(steps, around, around.providers)

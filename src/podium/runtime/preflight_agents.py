@@ -56,6 +56,8 @@ def _problems(
     except PodiumError as error:
         yield type(error), str(error)
         return
+    if around.replays:
+        return
     program = provider.program
     if program is not None and not _has_program(program, found, around):
         needed = f"the provider {provider.name!r} needs the program {program!r}, which is not on PATH"
@@ -63,8 +65,11 @@ def _problems(
     extra = getattr(provider, "extra", None)
     if extra is not None and not has_extra(extra):
         yield ExtraMissing, f"for the provider {provider.name!r} {install_hint(extra)}"
-    for text in _settings_problems(provider, found, body, around):
-        yield ProviderMisconfigured, text
+    try:
+        for text in _settings_problems(provider, found, body, around):
+            yield ProviderMisconfigured, text
+    except ProviderMisconfigured as error:
+        yield ProviderMisconfigured, str(error)
     for variable in provider.needs_env:
         value = around.environment.get(variable.name, "") if variable.is_secret else ""
         if problem := length_problem(variable.name, value):

@@ -42,7 +42,11 @@ def test_packages_bring_others(installed: None) -> None:
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("claud", "Did you mean 'claude'"), ("gone", "cannot be loaded"), ("nothing", "is no provider")],
+    [
+        ("claud", "Did you mean 'claude'"),
+        ("gone", "cannot be loaded"),
+        ("nothing", "is not a provider: it lacks name, prepare"),
+    ],
 )
 def test_what_cannot_be_had_is_told(installed: None, name: str, told: str) -> None:
     with pytest.raises(ProviderNotAvailable, match=told):
