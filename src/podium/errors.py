@@ -11,6 +11,8 @@
     ├── RunRefused              a limit is reached and the policy is REJECT
     ├── RunNotPrunable          an open run, or one with undelivered events
     ├── StoreUnavailable        the store did not answer in time or cannot write; nothing was acknowledged
+    ├── ContentMissing          a plan, workflow file or large value that the store does not have
+    ├── ContentDamaged          the store has other bytes than were put
     ├── StoreVersion            the database was made by a newer Podium, or is no database of Podium
     ├── ArtifactNotFound          ports/artifacts.py  pruned, or another store
     ├── ArtifactCorrupt           ports/artifacts.py  the bytes are not those that were put
@@ -113,6 +115,26 @@ class RunNotPrunable(PodiumError):
 
 class StoreUnavailable(PodiumError):
     code = "STORE_UNAVAILABLE"
+
+
+class ContentMissing(PodiumError):
+    code = "CONTENT_MISSING"
+
+    def __init__(self, run_id: str, name: str, why: str = "") -> None:
+        super().__init__(
+            f"the store does not have {name!r} of run {run_id!r}{why}; restore it from a backup of the store, or from "
+            "the run's directory"
+        )
+
+
+class ContentDamaged(PodiumError):
+    code = "CONTENT_DAMAGED"
+
+    def __init__(self, run_id: str, name: str) -> None:
+        super().__init__(
+            f"{name!r} of run {run_id!r} is damaged: its bytes are not those that were stored; `podium store check` "
+            "lists all damage, a backup of the store has the right bytes"
+        )
 
 
 class StoreVersion(PodiumError):

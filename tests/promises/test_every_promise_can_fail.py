@@ -35,6 +35,67 @@ class Change(NamedTuple):
 
 CHANGES = [
     Change(
+        "a_run_is_created_with_its_contents",
+        drop("stores/memory.py:MemoryStore.create_run", "self._keep(kept, contents)"),
+    ),
+    Change(
+        "a_request_that_is_refused_or_repeated_keeps_nothing",
+        swap(
+            "stores/memory.py:MemoryStore.create_run",
+            "CreatedRun(earlier.row, (), duplicate=True)",
+            "(self._keep(earlier, contents), CreatedRun(earlier.row, (), duplicate=True))[1]",
+        ),
+    ),
+    Change(
+        "a_name_stands_for_the_bytes_that_were_kept_last",
+        swap(
+            "stores/memory.py:MemoryStore._keep",
+            "kept.contents[name] = digest",
+            "kept.contents.setdefault(name, digest)",
+        ),
+    ),
+    Change(
+        "what_is_not_there_is_told_by_name",
+        swap("stores/memory.py:MemoryStore.kept", "raise ContentMissing(run_id, name)", "return b''"),
+    ),
+    Change(
+        "removing_a_run_leaves_what_another_run_has",
+        swap(
+            "stores/memory.py:MemoryStore.prune",
+            "self._remove_unused_contents()",
+            "self._contents.clear()",
+        ),
+    ),
+    Change(
+        "many_large_contents_come_back_byte_for_byte",
+        swap(
+            "stores/memory.py:MemoryStore._keep",
+            "self._contents.setdefault(digest, content)",
+            "self._contents.setdefault(digest, content[:65536])",
+        ),
+    ),
+    Change(
+        "an_attempt_has_one_end_and_the_second_is_answered_with_it",
+        swap("stores/rules.py:other_ends", "write.event_type not in EXCLUDED_BY", "True"),
+        arguments={"first": "StepFailed", "second": "StepCompleted"},
+    ),
+    Change(
+        "of_a_batch_the_second_end_of_an_attempt_is_left_out",
+        swap("stores/rules.py:recorded", "writes", "writes[:1]"),
+    ),
+    Change(
+        "a_batch_that_ends_an_attempt_twice_is_refused",
+        drop("stores/memory.py:MemoryStore.append", "rules.check_one_end(writes)"),
+    ),
+    Change(
+        "a_log_that_comes_from_elsewhere_is_kept_as_it_is",
+        swap(
+            "stores/memory.py:MemoryStore.create_run",
+            "rules.new_writes(writes, {})",
+            "[write for write in writes if write.event_type != 'StepCompleted']",
+        ),
+    ),
+    Change(
         "100_kb_of_hostile_prose_comes_back_byte_for_byte",
         swap("stores/rules.py:records_of", "write.payload", "write.payload.replace(b'\\\\u0000', b'')"),
         arguments={"field": "a value in a payload", "text": "NUL"},

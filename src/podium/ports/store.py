@@ -16,10 +16,11 @@ Calls by run id alone are for the runtime and the engines, which serve all tenan
 asks on behalf of a tenant goes through `TenantRuns`.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -63,6 +64,17 @@ class Limit(NamedTuple):
     most: int
 
 
+class KeptContent(NamedTuple):
+    """What a run keeps in the store under a name, without its bytes."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+NO_CONTENTS: Final[Mapping[str, bytes]] = MappingProxyType({})
+
+
 class StoreStats(NamedTuple):
     runs: int
     open_runs: int
@@ -84,8 +96,10 @@ class TenantRuns(Protocol):
 class EventLog(Protocol):
     """Runs and their events."""
 
-    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
-        """Make a run with its first events, or return the one that this request made before.
+    async def create_run(
+        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+    ) -> CreatedRun:
+        """Make a run with its first events and contents, or return the one that this request made before.
 
         The same request id with another plan or other inputs raises `RunRequestConflict`. With REJECT, a limit
         that is reached raises `RunRefused`.
@@ -125,6 +139,28 @@ class EventLog(Protocol):
     async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None: ...
 
     async def run_of_engine(self, engine: EngineRunRef) -> Run | None: ...
+
+
+class Contents(Protocol):
+    """What a run needs besides its events, by name: its plan, its workflow file, values too large for an event.
+
+    The bytes are kept once, by their SHA-256, however many runs have them, and go with the last run that has them.
+    """
+
+    async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:
+        """Durable when it returns, all or none. A name that is in use stands for the new bytes from then on.
+
+        Raises `RunNotFound`.
+        """
+        ...
+
+    async def kept(self, run_id: RunId, name: str) -> bytes:
+        """The bytes that were kept. Raises `RunNotFound`, `ContentMissing`, `ContentDamaged`."""
+        ...
+
+    async def list_kept(self, run_id: RunId) -> list[KeptContent]:
+        """By name. Raises `RunNotFound`."""
+        ...
 
 
 class Leases(Protocol):
@@ -243,7 +279,7 @@ class Maintenance(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(EventLog, Leases, WakeUps, Snapshots, Outbox, Maintenance, Protocol):
+class Store(EventLog, Contents, Leases, WakeUps, Snapshots, Outbox, Maintenance, Protocol):
     """All of it, as one place keeps it. `runs` is the part for tenants."""
 
     @property

@@ -3,8 +3,8 @@
 import os
 from typing import Final
 
-from podium.core.keys import key_v1, slot_of
 from podium.model.events import NO_PAYLOAD, EventRecord, EventWrite, RunIdentity
+from podium.model.keys import key_v1, slot_of
 from podium.model.times import Timestamp
 
 

@@ -2,14 +2,21 @@
 
 import asyncio
 from bisect import bisect_right, insort
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict, StoreUnavailable
+from podium.errors import (
+    ContentMissing,
+    LogMoved,
+    RunNotFound,
+    RunRefused,
+    RunRequestConflict,
+    StoreUnavailable,
+)
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
 from podium.model.leases import Fence, HeldLease, Lease, WakeUp
@@ -28,7 +35,15 @@ from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.times import Timestamp, timestamp
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.clock import Clock
-from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
+from podium.ports.store import (
+    NO_CONTENTS,
+    AppendedEvent,
+    Claimed,
+    CreatedRun,
+    KeptContent,
+    Limit,
+    StoreStats,
+)
 from podium.stores import rules, texts
 
 
@@ -52,6 +67,8 @@ class _Kept:
     wake_ups: dict[str, Timestamp] = field(default_factory=dict)
     summary: RunSummary | None = None
     steps: dict[str, StepSnapshot] = field(default_factory=dict)
+    # SHA-256 of what is kept, by name.
+    contents: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,6 +91,7 @@ class MemoryStore:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._runs: dict[str, _Kept] = {}
+        self._contents: dict[bytes, bytes] = {}
         self._pruned: dict[tuple[str, ...], str] = {}
         self._limits: dict[tuple[str, str, str], int] = {}
         self._served: dict[str, int] = {}
@@ -88,9 +106,12 @@ class MemoryStore:
 
     # --- the log ----------------------------------------------------------------------------------
 
-    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+    async def create_run(
+        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+    ) -> CreatedRun:
         check_new_run(new)
         texts.check_texts_of_run(new)
+        texts.check_contents(contents)
         rules.check_writes(writes)
         admission = _admission(new)
         earlier = next((kept for kept in self._runs.values() if _admitted(kept.row) == admission), None)
@@ -108,6 +129,7 @@ class MemoryStore:
         kept = _Kept(self._created, row, new.needs_approval)
         self._runs[new.identity.run_id] = kept
         stored = self._store(kept, rules.new_writes(writes, {}))
+        self._keep(kept, contents)
         return CreatedRun(kept.row, rules.outcome(writes, {}, stored), duplicate=False)
 
     async def append(
@@ -121,13 +143,11 @@ class MemoryStore:
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
         rules.check_writes(writes)
+        rules.check_one_end(writes)
         texts.check_wake_ups(set_wake_ups)
         kept = self._kept(run_id)
-        known = {
-            w.idempotency_key: kept.by_key[w.idempotency_key]
-            for w in writes
-            if w.idempotency_key in kept.by_key
-        }
+        ends = rules.may_end_twice(writes, after)
+        known = rules.recorded(kept.row.identity, writes, kept.by_key.get, ends=ends)
         fresh = rules.new_writes(writes, known)
         if not fresh:
             return rules.outcome(writes, known, ())
@@ -195,6 +215,35 @@ class MemoryStore:
         if kept is None:
             raise RunNotFound(run_id)
         return kept
+
+    # --- contents ---------------------------------------------------------------------------------
+
+    async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:
+        texts.check_contents(contents)
+        self._keep(self._kept(run_id), contents)
+
+    def _keep(self, kept: _Kept, contents: Mapping[str, bytes]) -> None:
+        for name, digest, content in rules.contents_of(contents):
+            self._contents.setdefault(digest, content)
+            kept.contents[name] = digest
+        self._remove_unused_contents()
+
+    def _remove_unused_contents(self) -> None:
+        used = {digest for kept in self._runs.values() for digest in kept.contents.values()}
+        self._contents = {digest: content for digest, content in self._contents.items() if digest in used}
+
+    async def kept(self, run_id: RunId, name: str) -> bytes:
+        texts.check_name("the name of a content", name)
+        digest = self._kept(run_id).contents.get(name)
+        if digest is None:
+            raise ContentMissing(run_id, name)
+        return rules.checked_content(run_id, name, digest, self._contents[digest])
+
+    async def list_kept(self, run_id: RunId) -> list[KeptContent]:
+        return [
+            KeptContent(name, digest.hex(), len(self._contents[digest]))
+            for name, digest in sorted(self._kept(run_id).contents.items())
+        ]
 
     # --- leases and the queue ---------------------------------------------------------------------
 
@@ -453,6 +502,7 @@ class MemoryStore:
         self._pruned[_admitted(kept.row)] = run_id
         self._dead = {key: dead for key, dead in self._dead.items() if key[1] != run_id}
         del self._runs[run_id]
+        self._remove_unused_contents()
         for lines in self._buses.values():
             lines.pop(run_id, None)
 
@@ -466,7 +516,9 @@ class MemoryStore:
         )
 
     async def problems(self) -> list[str]:
-        return []
+        used = {digest for kept in self._runs.values() for digest in kept.contents.values()}
+        lost = [f"content {digest.hex()} is missing" for digest in used - self._contents.keys()]
+        return lost + [f"content {digest.hex()} belongs to no run" for digest in self._contents.keys() - used]
 
     async def vacuum(self) -> None:
         pass

@@ -4,18 +4,20 @@ The stores differ in how they find and keep rows. What an append *means* is here
 PostgreSQL cannot drift apart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from hashlib import sha256
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from podium.errors import RunNotPrunable, RunRequestConflict, StaleFence
+from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
 from podium.model.events import EventRecord, EventWrite, RunIdentity, check_write
+from podium.model.keys import keys_of_other_ends
 from podium.model.leases import Fence, may_write
 from podium.model.runs import NewRun, Run, RunQuery, request_id_of
 from podium.model.times import Timestamp
-from podium.model.transitions import TERMINAL, RunStatus, run_status_after
+from podium.model.transitions import EXCLUDED_BY, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import AppendedEvent
 
 # Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.
@@ -33,6 +35,62 @@ class BusState(StrEnum):
 def check_writes(writes: Sequence[EventWrite]) -> None:
     for write in writes:
         check_write(write)
+
+
+def check_one_end(writes: Sequence[EventWrite]) -> None:
+    """Refuse an append that would end one attempt twice by itself."""
+    if len(writes) == 1:
+        return
+    ends: dict[tuple[str | None, int], set[str]] = {}
+    for write in writes:
+        excluding = EXCLUDED_BY.get(write.event_type)
+        if excluding is not None:
+            before = ends.setdefault((write.step_id, write.logical_attempt_id), set())
+            if not before.isdisjoint(excluding):
+                raise InvalidEvent(
+                    f"attempt {write.logical_attempt_id} of {write.step_id!r} would end twice: {write.event_type} "
+                    f"after {', '.join(sorted(before))}"
+                )
+            before.add(write.event_type)
+
+
+def may_end_twice(writes: Sequence[EventWrite], after: int | None) -> bool:
+    """Whether the attempts that these writes end have to be looked up.
+
+    Not if the append names the newest record (`after`): then it was decided on the whole log, every end in it included,
+    and is refused if another end came in between. Drivers append so, for every step, and three look-ups would cost
+    them a fifth of the append.
+    """
+    return after is None and any(write.event_type in EXCLUDED_BY for write in writes)
+
+
+def other_ends(run: RunIdentity, write: EventWrite) -> tuple[str, ...]:
+    """The keys of the records beside which this write would be a second end of its attempt."""
+    step_id = write.step_id
+    if step_id is None or write.event_type not in EXCLUDED_BY:
+        return ()
+    return keys_of_other_ends(
+        run.run_id, step_id, write.logical_attempt_id, write.event_type, run.plan_version
+    )
+
+
+def recorded(
+    run: RunIdentity, writes: Sequence[EventWrite], find: Callable[[str], EventRecord | None], *, ends: bool
+) -> dict[str, EventRecord]:
+    """By the key of a write, the record in its place: the same event, or another end of its attempt.
+
+    `find` gives the record with a key; `ends` says whether other ends count (`may_end_twice`). A second end is answered
+    like a repeated event that differs: the end that is recorded stays the end.
+    """
+    found = {}
+    for write in writes:
+        record = find(write.idempotency_key)
+        if record is None and ends:
+            others = (find(key) for key in other_ends(run, write))
+            record = next((other for other in others if other is not None), None)
+        if record is not None:
+            found[write.idempotency_key] = record
+    return found
 
 
 def new_writes(writes: Sequence[EventWrite], known: Mapping[str, EventRecord]) -> Sequence[EventWrite]:
@@ -115,6 +173,26 @@ def _differs(write: EventWrite, record: EventRecord) -> bool:
         record.logical_attempt_id,
         record.payload,
     )
+
+
+class Content(NamedTuple):
+    """Bytes to be kept for a run."""
+
+    name: str
+    sha256: bytes
+    content: bytes
+
+
+def contents_of(contents: Mapping[str, bytes]) -> list[Content]:
+    """Ready to be written. They are hashed before anything is locked: that takes as long as writing them."""
+    return [Content(name, sha256(content).digest(), content) for name, content in contents.items()]
+
+
+def checked_content(run_id: str, name: str, digest: bytes, content: bytes) -> bytes:
+    """What was read, if it is what was written."""
+    if sha256(content).digest() != digest:
+        raise ContentDamaged(run_id, name)
+    return content
 
 
 # How long a refused caller is asked to wait: the time in which a lease is renewed or lapses.

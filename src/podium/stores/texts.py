@@ -51,6 +51,11 @@ def check_texts_of_run(new: NewRun) -> None:
         _check_moment("start_at", new.start_at)
 
 
+def check_contents(contents: Iterable[str]) -> None:
+    for name in contents:
+        check_name("the name of a content", name)
+
+
 def check_wake_ups(wake_ups: Iterable[WakeUp]) -> None:
     for wake_up in wake_ups:
         check_name("the key of a wake-up", wake_up.key)

@@ -3,9 +3,9 @@
 from typing import Any
 from uuid import UUID, uuid5
 
-from podium.core.keys import key_v1, slot_of
 from podium.model.events import EventWrite, RunIdentity, encode_payload
 from podium.model.ids import RunId
+from podium.model.keys import key_v1, slot_of
 from podium.model.runs import NewRun
 
 _NAMESPACE = UUID("5b6fdb0c-3f0b-4d1b-8f0e-0f1d8a2f4c55")

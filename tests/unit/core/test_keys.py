@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.core.keys import admission_key, key_v1, key_v2, slot_of
+from podium.model.keys import admission_key, key_v1, key_v2, slot_of
 
 RUN = "6f9619ff-8b86-4011-b42d-00c04fc964ff"
 

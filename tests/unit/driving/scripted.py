@@ -15,12 +15,12 @@ from uuid import uuid4
 import msgspec
 
 from podium.core.expressions import MISSING, EvaluationError
-from podium.core.keys import key_v1, slot_of
 from podium.core.machine import RULES_VERSION
 from podium.core.templates import render
 from podium.model.commands import Question, RunTask
 from podium.model.events import EventRecord, EventType, EventWrite, RunIdentity, encode_payload
 from podium.model.ids import RunId
+from podium.model.keys import key_v1, slot_of
 from podium.model.leases import Lease
 from podium.model.plan import Agent, Command, Plan
 from podium.model.runs import NewRun

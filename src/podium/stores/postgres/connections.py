@@ -22,6 +22,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from podium.errors import InvalidEvent, StoreUnavailable, StoreVersion
+from podium.model.events import RunIdentity
 from podium.stores.migration_plan import check_version
 
 Connection = AsyncConnection[tuple[Any, ...]]
@@ -60,6 +61,8 @@ class Connections:
             conninfo, **{name: value for name, value in _DEFAULTS.items() if name not in given}
         )
         self.name = f"{given.get('dbname', '')}@{given.get('host', 'localhost')} (schema {schema})"
+        # Of runs that were appended to: they never change.
+        self.identities: dict[str, RunIdentity] = {}
         self._budget = budget
         self._most = most
         self._room = asyncio.Semaphore(most)

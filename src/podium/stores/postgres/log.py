@@ -1,18 +1,19 @@
 """Runs and their events: creating, appending, reading."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from psycopg import Rollback
 
 from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
-from podium.model.events import EventRecord, EventWrite
+from podium.model.events import EventRecord, EventWrite, RunIdentity
 from podium.model.leases import Fence, WakeUp
 from podium.model.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
 from podium.model.times import Timestamp
 from podium.model.transitions import TERMINAL
-from podium.ports.store import AppendedEvent, CreatedRun
+from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun
 from podium.stores import rules, texts
+from podium.stores.postgres import contents as contents_sql
 from podium.stores.postgres import limits, outbox
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, RUN, askable, identity_of, records_of, run_of
@@ -61,6 +62,9 @@ ON CONFLICT (run_id) DO NOTHING RETURNING number
 """
 
 
+_MAX_IDENTITIES: Final = 10_000
+
+
 class _Opened(NamedTuple):
     """A run under its lock, and what an append to it has to know."""
 
@@ -84,17 +88,22 @@ async def append(
     drop_wake_ups: Sequence[str],
 ) -> tuple[AppendedEvent, ...]:
     rules.check_writes(writes)
+    rules.check_one_end(writes)
     texts.check_wake_ups(set_wake_ups)
     askable(run_id)
     known: dict[str, EventRecord] = {}
     stored: Sequence[EventRecord] = ()
     async with connections.transaction() as connection:
+        ends = rules.may_end_twice(writes, after)
         keys = [bytes.fromhex(write.idempotency_key) for write in writes]
+        if ends:
+            keys += await _keys_of_ends(connections, connection, run_id, writes)
         run = await _open_run(connections, connection, run_id, fence, keys)
         if run.repeated:
             found = await connection.execute(_KNOWN, [run.number, run.repeated], binary=True)
             records = records_of(run.row.identity, await found.fetchall())
-            known = {record.idempotency_key: record for record in records}
+            by_key = {record.idempotency_key: record for record in records}
+            known = rules.recorded(run.row.identity, writes, by_key.get, ends=ends)
         fresh = rules.new_writes(writes, known)
         if not fresh:
             raise Rollback
@@ -109,6 +118,28 @@ async def append(
             drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
             await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
     return rules.outcome(writes, known, stored)
+
+
+async def _keys_of_ends(
+    connections: Connections, connection: Connection, run_id: str, writes: Sequence[EventWrite]
+) -> list[bytes]:
+    """The keys of records beside which one of the writes would be a second end."""
+    run = await _identity(connections, connection, run_id)
+    return [bytes.fromhex(key) for write in writes for key in rules.other_ends(run, write)]
+
+
+async def _identity(connections: Connections, connection: Connection, run_id: str) -> RunIdentity:
+    """Read once by each process: it never changes, and no other run gets the id."""
+    known = connections.identities.get(run_id)
+    if known is None:
+        found = await connection.execute(f"SELECT {IDENTITY} FROM runs r WHERE run_id = %s", [run_id])
+        row = await found.fetchone()
+        if row is None:
+            raise RunNotFound(run_id)
+        if len(connections.identities) >= _MAX_IDENTITIES:
+            connections.identities.clear()
+        known = connections.identities[run_id] = identity_of(row)
+    return known
 
 
 async def _open_run(
@@ -164,10 +195,17 @@ async def _set_wake_ups(connection: Connection, number: int, wake_ups: Sequence[
     )
 
 
-async def create_run(connections: Connections, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+async def create_run(
+    connections: Connections,
+    new: NewRun,
+    writes: Sequence[EventWrite],
+    contents: Mapping[str, bytes] = NO_CONTENTS,
+) -> CreatedRun:
     check_new_run(new)
     texts.check_texts_of_run(new)
+    texts.check_contents(contents)
     rules.check_writes(writes)
+    prepared = rules.contents_of(contents)
     run = new.identity
     admission = [
         run.tenant_id,
@@ -199,6 +237,7 @@ async def create_run(connections: Connections, new: NewRun, writes: Sequence[Eve
         fresh = rules.new_writes(writes, {})
         stored, _ = await _store(connections, connection, opened, fresh)
         row = rules.row_after(row, fresh, len(stored), now)
+        await contents_sql.keep_for(connection, number, prepared)
     return CreatedRun(row, rules.outcome(writes, {}, stored), duplicate=False)
 
 

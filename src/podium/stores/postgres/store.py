@@ -1,7 +1,7 @@
 """The store in PostgreSQL, as the port asks for it; each part is a module beside this one."""
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +14,17 @@ from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.times import Timestamp
-from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
+from podium.ports.store import (
+    NO_CONTENTS,
+    AppendedEvent,
+    Claimed,
+    CreatedRun,
+    KeptContent,
+    Limit,
+    StoreStats,
+)
 from podium.stores import texts
+from podium.stores.postgres import contents as contents_sql
 from podium.stores.postgres import leases, limits, log, migrations, outbox, snapshots, upkeep
 from podium.stores.postgres.connections import Connections
 from podium.stores.postgres.listening import Listener
@@ -65,8 +74,10 @@ class PostgresStore:
 
     # --- the log ----------------------------------------------------------------------------------
 
-    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
-        return await log.create_run(self._connections, new, writes)
+    async def create_run(
+        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+    ) -> CreatedRun:
+        return await log.create_run(self._connections, new, writes, contents)
 
     async def append(
         self,
@@ -115,6 +126,17 @@ class PostgresStore:
 
     async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
         return await log.run_of_engine(self._connections, engine)
+
+    # --- contents ---------------------------------------------------------------------------------
+
+    async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:
+        await contents_sql.keep(self._connections, run_id, contents)
+
+    async def kept(self, run_id: RunId, name: str) -> bytes:
+        return await contents_sql.read(self._connections, run_id, name)
+
+    async def list_kept(self, run_id: RunId) -> list[KeptContent]:
+        return await contents_sql.list_kept(self._connections, run_id)
 
     # --- leases and the queue ---------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from podium.errors import RunNotFound
 from podium.model.transitions import RUN_TRANSITIONS, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import StoreStats
 from podium.stores import rules
+from podium.stores.postgres import contents
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import RUN, askable, run_of
 
@@ -22,6 +23,7 @@ _TABLES_OF_A_RUN: Final = (
     "outbox",
     "outbox_lines",
     "dead_letters",
+    "kept_contents",
 )
 
 _TABLES: Final = "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r'"
@@ -68,6 +70,15 @@ SELECT format('event %s of run number %s waits for bus %L and is not in a line, 
  WHERE NOT EXISTS (SELECT FROM events e WHERE (e.run, e.run_seq) = (o.run, o.run_seq))
     OR NOT EXISTS (SELECT FROM outbox_lines l WHERE (l.run, l.bus) = (o.run, o.bus))
     OR NOT EXISTS (SELECT FROM buses b WHERE b.bus = o.bus)
+UNION ALL
+SELECT format('run number %s keeps %L, and the content is not there', k.run, k.name)
+  FROM kept_contents k WHERE NOT EXISTS (SELECT FROM contents c WHERE c.sha256 = k.sha256)
+UNION ALL
+SELECT format('content %s belongs to no run', encode(sha256, 'hex'))
+  FROM contents c WHERE NOT EXISTS (SELECT FROM kept_contents k WHERE k.sha256 = c.sha256)
+UNION ALL
+SELECT format('content %s is damaged: its bytes have another SHA-256', encode(sha256, 'hex'))
+  FROM contents c WHERE sha256(content) <> sha256
 """
 _ORPHANS: Final = " UNION ALL ".join(
     f"SELECT '{table} has rows of run number ' || run || ', which does not exist' FROM {table} "
@@ -94,6 +105,7 @@ async def prune(connections: Connections, run_id: str) -> None:
         waiting = await connection.execute("SELECT EXISTS (SELECT FROM outbox WHERE run = %s)", [number])
         undelivered = await waiting.fetchone()
         rules.check_prunable(row, undelivered=undelivered is not None and undelivered[0])
+        await contents.remove_all(connection, number)
         for table in _TABLES_OF_A_RUN:
             await connection.execute(f"DELETE FROM {table} WHERE run = %s".encode(), [number])
         await connection.execute("DELETE FROM runs WHERE number = %s", [number])

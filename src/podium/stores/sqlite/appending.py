@@ -7,6 +7,7 @@ other, and their events written together. An append is refused before it writes 
 
 from binascii import unhexlify
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import apsw
@@ -167,7 +168,9 @@ def _append(
     number, run = known_runs[append.run_id]
     writes = append.writes
     known: dict[str, EventRecord] = {}
-    if is_first_known or len(writes) > 1:
+    if rules.may_end_twice(writes, append.after):
+        known = rules.recorded(run, writes, partial(_find, db, number, run), ends=True)
+    elif is_first_known or len(writes) > 1:
         known = _known(db, number, run, writes, found[place : place + len(writes)])
     fresh = rules.new_writes(writes, known)
     if not fresh:
@@ -204,9 +207,10 @@ def _known(
     writes: Sequence[EventWrite],
     found: Sequence[_Found | None],
 ) -> dict[str, EventRecord]:
-    known = {}
-    for write, row in zip(writes, found, strict=True):
-        if row is not None and row[1]:
-            key = unhexlify(write.idempotency_key)
-            known[write.idempotency_key] = record_of(run, db.execute(_EVENT_BY_KEY, (number, key)).get)
-    return known
+    repeated = [write for write, row in zip(writes, found, strict=True) if row is not None and row[1]]
+    return rules.recorded(run, repeated, partial(_find, db, number, run), ends=False)
+
+
+def _find(db: apsw.Connection, number: int, run: RunIdentity, key: str) -> EventRecord | None:
+    row = db.execute(_EVENT_BY_KEY, (number, unhexlify(key))).fetchone()
+    return record_of(run, row) if row is not None else None

@@ -56,7 +56,10 @@ _ALL: Final = -1
 # --- changes --------------------------------------------------------------------------------------
 
 
-def create_run(db: apsw.Connection, at: Moment, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+def create_run(
+    db: apsw.Connection, at: Moment, new: NewRun, writes: Sequence[EventWrite]
+) -> tuple[CreatedRun, int | None]:
+    """The run, and its number if it is new."""
     run = new.identity
     request = (
         run.tenant_id,
@@ -70,7 +73,7 @@ def create_run(db: apsw.Connection, at: Moment, new: NewRun, writes: Sequence[Ev
     if earlier is not None:
         found = run_of(earlier)
         rules.check_same_request(new, found.plan_sha256, found.inputs_sha256)
-        return CreatedRun(found, (), duplicate=True)
+        return CreatedRun(found, (), duplicate=True), None
     _check_unused(db, run.run_id, request)
     if new.backpressure is Backpressure.REJECT:
         full = ownership.full_limit(db, at, rules.scopes(run, new.concurrency_key))
@@ -104,7 +107,7 @@ def create_run(db: apsw.Connection, at: Moment, new: NewRun, writes: Sequence[Ev
     db.executemany(INSERT_EVENT, [event_row(number, record) for record in stored])
     if _has_buses(db):
         outbox.enqueue(db, number, [record.run_seq for record in stored])
-    return CreatedRun(after, rules.outcome(writes, {}, stored), duplicate=False)
+    return CreatedRun(after, rules.outcome(writes, {}, stored), duplicate=False), number
 
 
 def set_engine(db: apsw.Connection, run_id: str, engine: EngineRunRef, fence: Fence) -> None:

@@ -10,7 +10,7 @@ from podium.errors import StoreUnavailable
 from podium.model.transitions import RUN_TRANSITIONS, RunStatus, run_status_after
 from podium.ports.store import StoreStats
 from podium.stores import rules
-from podium.stores.sqlite import log
+from podium.stores.sqlite import contents, log
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.moments import Moment
 
@@ -55,7 +55,7 @@ def remove_some(db: apsw.Connection) -> bool:
         "DELETE FROM steps WHERE run = ?1 AND step_id IN (SELECT step_id FROM steps WHERE run = ?1 LIMIT ?2)",
         (run, _MOST_AT_ONCE),
     )
-    if not db.changes():
+    if not db.changes() and not contents.remove_some(db, run):
         db.execute("DELETE FROM removals WHERE run = ?", (run,))
     return True
 
@@ -79,6 +79,8 @@ def stats(db: apsw.Connection) -> StoreStats:
 _ORPHANS: Final = (
     ("events", "run NOT IN (SELECT number FROM runs) AND run NOT IN (SELECT run FROM removals)"),
     ("steps", "run NOT IN (SELECT number FROM runs) AND run NOT IN (SELECT run FROM removals)"),
+    ("kept_contents", "run NOT IN (SELECT number FROM runs) AND run NOT IN (SELECT run FROM removals)"),
+    ("contents", "number NOT IN (SELECT content FROM kept_contents)"),
     (
         "outbox",
         (
@@ -108,6 +110,7 @@ def problems(db: apsw.Connection) -> Iterator[str]:
     for run_id, head, count, highest in heads:
         yield f"run {run_id!r} should have {head} events; it has {count}, the last being {highest}"
     yield from _wrong_statuses(db)
+    yield from contents.damaged(db)
     lines = db.execute(
         "SELECT b.bus, l.run, l.waiting, count(o.run_seq) FROM lines l JOIN buses b ON b.number = l.bus "
         "LEFT JOIN outbox o ON o.line = l.number GROUP BY l.number HAVING l.waiting <> count(o.run_seq)"

@@ -8,7 +8,7 @@ A store belongs to the event loop it was opened on. Several stores, in one proce
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -26,8 +26,17 @@ from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery, chec
 from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.times import Timestamp
 from podium.ports.clock import Clock
-from podium.ports.store import AppendedEvent, Claimed, CreatedRun, Limit, StoreStats
+from podium.ports.store import (
+    NO_CONTENTS,
+    AppendedEvent,
+    Claimed,
+    CreatedRun,
+    KeptContent,
+    Limit,
+    StoreStats,
+)
 from podium.stores import rules, texts
+from podium.stores.sqlite import contents as contents_sql
 from podium.stores.sqlite import log, maintenance, migrations, outbox, ownership, snapshots, tenants
 from podium.stores.sqlite.appending import Append
 from podium.stores.sqlite.clock import BootClock, boot_id
@@ -135,13 +144,22 @@ class SqliteStore:
 
     # --- the log ----------------------------------------------------------------------------------
 
-    async def create_run(self, new: NewRun, writes: Sequence[EventWrite]) -> CreatedRun:
+    async def create_run(
+        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+    ) -> CreatedRun:
         check_new_run(new)
         texts.check_texts_of_run(new)
+        texts.check_contents(contents)
         rules.check_writes(writes)
-        return await self._writer.write(
-            lambda db: log.create_run(db, self._writer.moment, new, writes), touches=new.identity.run_id
-        )
+        prepared = rules.contents_of(contents)
+
+        def change(db: apsw.Connection) -> CreatedRun:
+            created, number = log.create_run(db, self._writer.moment, new, writes)
+            if number is not None:
+                contents_sql.keep(db, number, prepared)
+            return created
+
+        return await self._writer.write(change, touches=new.identity.run_id)
 
     async def append(
         self,
@@ -154,6 +172,7 @@ class SqliteStore:
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
         rules.check_writes(writes)
+        rules.check_one_end(writes)
         if set_wake_ups:
             texts.check_wake_ups(set_wake_ups)
         if drop_wake_ups:
@@ -192,6 +211,20 @@ class SqliteStore:
         if not texts.could_be_kept(engine.provider, engine.workflow_id, engine.provider_run_id):
             return None
         return self._read(lambda db: log.run_of_engine(db, engine))
+
+    # --- contents ---------------------------------------------------------------------------------
+
+    async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:
+        texts.check_contents(contents)
+        prepared = rules.contents_of(contents)
+        await self._writer.write(lambda db: contents_sql.keep(db, log.number_of(db, run_id), prepared))
+
+    async def kept(self, run_id: RunId, name: str) -> bytes:
+        texts.check_name("the name of a content", name)
+        return self._read(lambda db: contents_sql.read(db, run_id, name))
+
+    async def list_kept(self, run_id: RunId) -> list[KeptContent]:
+        return self._read(lambda db: contents_sql.list_kept(db, run_id))
 
     # --- leases and the queue ---------------------------------------------------------------------
 

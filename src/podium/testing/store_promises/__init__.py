@@ -11,6 +11,7 @@ Tests are plain functions driven by `run`, so that no plugin is needed.
 
 from podium.testing.store_promises.admission import AdmissionPromises
 from podium.testing.store_promises.appending import AppendingPromises
+from podium.testing.store_promises.contents import ContentPromises
 from podium.testing.store_promises.hostile_text import HostileTextPromises
 from podium.testing.store_promises.leases import LeasePromises
 from podium.testing.store_promises.outbox import OutboxPromises
@@ -28,6 +29,7 @@ __all__ = [
     "TTL",
     "AdmissionPromises",
     "AppendingPromises",
+    "ContentPromises",
     "HostileTextPromises",
     "LeasePromises",
     "LogPromises",
@@ -60,5 +62,6 @@ class StorePromises(
     SnapshotPromises,
     OutboxPromises,
     PruningPromises,
+    ContentPromises,
 ):
     """All of them."""

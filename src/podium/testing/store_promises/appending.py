@@ -2,11 +2,11 @@
 
 import pytest
 
-from podium.errors import LogMoved
+from podium.errors import InvalidEvent, LogMoved
 from podium.model.events import EventRecord
 from podium.model.transitions import RunStatus
-from podium.testing.events import event, identity
-from podium.testing.store_promises.world import R1, World, started, types_in
+from podium.testing.events import event, identity, new_run
+from podium.testing.store_promises.world import R1, TTL, World, started, types_in
 
 
 class AppendingPromises:
@@ -74,6 +74,69 @@ class AppendingPromises:
             )
             assert (other[0].duplicate, other[0].differs) == (True, True)
             assert other[0].record == first[0].record
+
+        world.run(scenario())
+
+    @pytest.mark.parametrize("first", ["StepCompleted", "StepFailed", "StepSkipped", "StepInterrupted"])
+    @pytest.mark.parametrize("second", ["StepCompleted", "StepFailed", "StepSkipped", "StepInterrupted"])
+    def test_an_attempt_has_one_end_and_the_second_is_answered_with_it(
+        self, world: World, first: str, second: str
+    ) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            attempt = await world.store.claim(R1, owner="worker", ttl=TTL, attempt="a|2")
+            assert attempt is not None
+            end = await world.store.append(R1, [event("r1", first, "a", 2, n=1)], fence=lease.fence)
+            # Another attempt, another step, and what is no end stand beside it.
+            beside = [
+                event("r1", second, "a", 1),
+                event("r1", second, "b", 2),
+                event("r1", "StepStarted", "a", 2),
+            ]
+            await world.store.append(R1, beside, fence=lease.fence)
+            before = await world.store.read(R1)
+            again = await world.other.append(R1, [event("r1", second, "a", 2, n=2)], fence=attempt.fence)
+            if (first, second) == ("StepFailed", "StepInterrupted"):
+                # What was stopped has failed, and whether it had happened by then is in doubt.
+                assert not again[0].duplicate
+                return
+            assert (again[0].record, again[0].duplicate, again[0].differs) == (end[0].record, True, True)
+            assert await world.other.read(R1) == before
+
+        world.run(scenario())
+
+    def test_of_a_batch_the_second_end_of_an_attempt_is_left_out(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            end = await world.store.append(R1, [event("r1", "StepFailed", "a")], fence=lease.fence)
+            others = [event("r1", "StepStarted", f"s{n}") for n in range(20)]
+            batch = [*others, event("r1", "StepCompleted", "a"), event("r1", "StepCompleted", "s3")]
+            appended = await world.store.append(R1, batch, fence=lease.fence)
+            assert [one.duplicate for one in appended] == [False] * 20 + [True, False]
+            assert appended[20].record == end[0].record
+            assert len(await world.other.read(R1)) == 2 + 1 + 21
+
+        world.run(scenario())
+
+    def test_a_batch_that_ends_an_attempt_twice_is_refused(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            twice = [event("r1", "StepFailed", "a"), event("r1", "StepCompleted", "a")]
+            with pytest.raises(InvalidEvent):
+                await world.store.append(R1, twice, fence=lease.fence)
+            assert len(await world.other.read(R1)) == 2
+            doubt = [event("r1", "StepFailed", "a"), event("r1", "StepInterrupted", "a")]
+            assert len(await world.store.append(R1, doubt, fence=lease.fence)) == 2
+
+        world.run(scenario())
+
+    def test_a_log_that_comes_from_elsewhere_is_kept_as_it_is(self, world: World) -> None:
+        """Older versions could record two ends; what was recorded is recorded."""
+
+        async def scenario() -> None:
+            log = [event("r1", kind, "a") for kind in ("StepStarted", "StepFailed", "StepCompleted")]
+            await world.store.create_run(new_run("r1"), [event("r1", "RunQueued"), *log])
+            assert await types_in(world.other) == ["RunQueued", "StepStarted", "StepFailed", "StepCompleted"]
 
         world.run(scenario())
 

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Final
 
 from podium.model.events import EventType
+from podium.model.transitions import EXCLUDED_BY
 
 # What stands in the place of the step in events about the run itself.
 RUN_SLOT: Final = "RUN"
@@ -23,6 +24,16 @@ def key_v2(
 ) -> str:
     """The key of another format in use, for its readers; one run never mixes the two."""
     return _sha256(f"{run_id}|{slot}|{logical_attempt_id}|{event_type}|{plan_id}|{plan_version}")
+
+
+def keys_of_other_ends(
+    run_id: str, step_id: str, logical_attempt_id: int, event_type: str, plan_version: str
+) -> tuple[str, ...]:
+    """The keys under which an attempt has ended already, if an event of this type would be its second end."""
+    excluding = EXCLUDED_BY.get(event_type)
+    if excluding is None:
+        return ()
+    return tuple([key_v1(run_id, step_id, logical_attempt_id, other, plan_version) for other in excluding])
 
 
 def admission_key(
