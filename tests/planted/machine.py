@@ -166,7 +166,7 @@ FAULTS: Final = [
     _fault(
         "the line is not saved",
         drop(
-            "core/machine/checkpoint.py:_restore_tree",
+            "core/machine/checkpoint.py:restore_tree",
             "m.spending.line.update(((path, found[path]) for path in saved['line']))",
         ),
     ),
@@ -337,7 +337,7 @@ FAULTS: Final = [
     _fault(
         "limits set aside are not saved",
         drop(
-            "core/machine/checkpoint.py:_restore_tree",
+            "core/machine/checkpoint.py:restore_tree",
             "m.hold.aside.extend((found[path] for path in saved['aside']))",
         ),
     ),
@@ -345,7 +345,7 @@ FAULTS: Final = [
     _fault(
         "a reopened run repeats what had ended",
         swap(
-            "core/machine/checkpoint.py:_go_on_with",
+            "core/machine/reopening.py:_go_on_with",
             "m.later(attempts.leave, visit)",
             """
             attempts.next_attempt(visit)
@@ -357,7 +357,7 @@ FAULTS: Final = [
     ),
     _fault(
         "a reopened run counts its timers from 1",
-        drop("core/machine/checkpoint.py:_take_up", "root.attempt = m.opening"),
+        drop("core/machine/reopening.py:_take_up", "root.attempt = m.opening"),
     ),
     _fault(
         "a break lets further items begin",
@@ -478,6 +478,25 @@ FAULTS: Final = [
             "core/machine/checkpoint.py:_read_spending",
             "{path: _read_budget(budget) for path, budget in written}",
             "{}",
+        ),
+    ),
+    _fault(
+        "a step that completed after the cancel is done again",
+        drop("core/machine/attempts.py:completed", "reopening.ended_late(m, visit, outcome)"),
+    ),
+    _fault(
+        "a stopped step is run again blindly",
+        swap("core/machine/reopening.py:_go_on_with", "not visit.node.step.idempotent", "False"),
+    ),
+    _fault(
+        "a second cancel forgets the finally of calls",
+        drop("core/machine/reopening.py:keep_before_force", "saved[:] = checkpoint.visit_data(visit)"),
+    ),
+    _fault(
+        "a finally that failed is repeated as a whole",
+        drop(
+            "core/machine/reopening.py:_go_on_with_cleanup",
+            "cleanup.kept = done - {node.index for node in failed}",
         ),
     ),
 ]

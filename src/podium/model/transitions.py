@@ -55,8 +55,9 @@ STEP_TRANSITIONS: Final[dict[str, tuple[frozenset[StepStatus], StepStatus]]] = {
     EventType.STEP_COMPLETED: (frozenset({_NEW, _UP}), StepStatus.SUCCESS),
     EventType.STEP_FAILED: (frozenset({_NEW, _UP}), StepStatus.FAILED),
     EventType.STEP_SKIPPED: (frozenset({_NEW}), StepStatus.SKIPPED),
-    # In doubt: what became of the attempt is not known and never will be.
-    EventType.STEP_INTERRUPTED: (frozenset({_UP}), StepStatus.FAILED),
+    # In doubt: what became of the attempt is not known and never will be. When a run is reopened, the doubt about an
+    # attempt that was stopped is an attempt of its own, because the stopped one has its end.
+    EventType.STEP_INTERRUPTED: (frozenset({_NEW, _UP}), StepStatus.FAILED),
 }
 
 _ENDS: Final = (

@@ -6,7 +6,7 @@ An attempt that was begun, or whose retry was announced, has its end in the log 
 from typing import TYPE_CHECKING, Any
 
 from podium.core.expressions import MISSING, EvaluationError
-from podium.core.machine import budgets, calls, graphs, holds, loops, routing, stopping
+from podium.core.machine import budgets, calls, graphs, holds, loops, reopening, routing, stopping
 from podium.core.machine.program import Kind, Node
 from podium.core.machine.tree import Outcome, Phase, Result, Scope, Visit
 from podium.core.machine.values import keeps, workflow_of
@@ -201,23 +201,35 @@ def record_end(m: "Machine", visit: Visit, outcome: Outcome, **facts: Any) -> No
 def completed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
     """A task says that it has succeeded."""
     budgets.charge(m, visit, payload)
+    outcome = Outcome("success", payload.get("exitCode", 0), fields=payload)
     if visit.stopping:
-        stopped(m, visit)  # a fact in the log; nobody waits for it any more
+        # A fact in the log that leads nowhere, unless the run is reopened.
+        reopening.ended_late(m, visit, outcome)
+        stopped(m, visit)
         return
-    settle(m, visit, Outcome("success", payload.get("exitCode", 0), fields=payload))
+    settle(m, visit, outcome)
 
 
 def failed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
     budgets.charge(m, visit, payload)
-    if visit.stopping:
-        stopped(m, visit)
-        return
     error = payload.get("error")
     error = error if isinstance(error, dict) else {}
     timed_out = error.get("category") == "TIMEOUT"
     exit_code = payload.get("exitCode", TIMED_OUT if timed_out else 1)
     outcome = Outcome("timeout" if timed_out else "failure", exit_code, error=error, fields=payload)
+    if visit.stopping:
+        reopening.ended_late(m, visit, None if stopping.is_stop(error) else outcome)
+        stopped(m, visit)
+        return
     after_failure(m, visit, outcome)
+
+
+def take_outcome(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+    """An outcome that was known before the visit could act on it."""
+    if outcome.event == "success":
+        settle(m, visit, outcome)
+    else:
+        after_failure(m, visit, outcome)
 
 
 def after_failure(m: "Machine", visit: Visit, outcome: Outcome) -> None:
@@ -299,6 +311,7 @@ def interrupted(m: "Machine", visit: Visit) -> None:
     assert node is not None
     m.spending.release(visit)
     if visit.stopping:
+        reopening.ended_late(m, visit, None)
         stopped(m, visit)
         return
     match node.step.on_doubt:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from podium.core.expressions import EvaluationError
-from podium.core.machine import attempts, checkpoint, holds, loops, routing, stopping
+from podium.core.machine import attempts, holds, loops, reopening, routing, stopping
 from podium.core.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, Workflowing, prefix_of
 from podium.core.plans import FINALLY
 from podium.core.templates import fill_in
@@ -18,7 +18,7 @@ CANCELLED: Final = 2
 TIMED_OUT: Final = 3
 _FINALLY_SECONDS: Final = 600
 # The scopes of a workflow, by stage.
-_MAIN, _ERROR, _CLEANUP = 0, 1, 2
+_MAIN, _ERROR, CLEANUP = 0, 1, 2
 
 
 def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
@@ -63,6 +63,11 @@ def is_closing(call: Workflowing) -> bool:
     return call.stage is Stage.MAIN and call.verdict is not None
 
 
+def is_decided(call: Workflowing) -> bool:
+    """It has a verdict of its own: it was not merely stopped."""
+    return call.verdict is not None and call.verdict.status != "cancelled"
+
+
 def with_defaults(workflow: Workflow, given: dict[str, Any]) -> dict[str, Any]:
     defaults = {name: declared.default for name, declared in workflow.inputs.items()}
     return {**defaults, **given}
@@ -97,6 +102,8 @@ def end_workflow(m: "Machine", scope: Scope, verdict: Verdict, *, aimed_at_error
         decide(m, owner, verdict, aimed_at_error=aimed_at_error)
         return
     # In `_error` or `finally`: that list ends.
+    if verdict.status == "failed":
+        reopening.keep_cleanup(m, owner)
     inner.verdict = verdict
     stopping.stop(m, inner, "SCOPE_CLOSED")
 
@@ -112,6 +119,8 @@ def decide(
         call.aimed_at_error = aimed_at_error
     elif not force:
         return
+    elif visit is m.root and not call.no_more:
+        reopening.keep_before_force(m)
     code = "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED"
     if force:
         # Nothing more is begun: neither `_error` nor `finally`.
@@ -121,9 +130,9 @@ def decide(
 
 
 def _fall(m: "Machine", visit: Visit, call: Workflowing, verdict: Verdict) -> None:
-    if visit is m.root and verdict.status != "completed":
-        # What a reopened run takes up: the tree before anything was stopped.
-        m.at_verdict = checkpoint.dump_tree(m)
+    call.main_completed = verdict.status == "completed"
+    if visit is m.root and not call.main_completed:
+        reopening.keep(m)
     call.verdict = verdict
 
 
@@ -133,6 +142,7 @@ def timed_out(m: "Machine", visit: Visit) -> None:
     if call.stage is Stage.MAIN:
         decide(m, visit, Verdict("timeout", TIMED_OUT, "timeout", "it took too long"))
     else:
+        reopening.keep_cleanup(m, visit)
         stopping.stop_scopes(m, visit, "CANCELLED")
 
 
@@ -145,6 +155,10 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     assert call is not None
     if call.verdict is None:
         _fall(m, visit, call, scope.verdict or Verdict("cancelled", CANCELLED, "stopped"))
+    assert call.verdict is not None
+    failed = _has_failed(scope)
+    if scope.index == CLEANUP and not scope.stopping and (failed or call.verdict.status != "completed"):
+        reopening.keep_cleanup(m, visit)
     del visit.scopes[scope.index]
     if scope.index != _MAIN:
         call.spent[scope.index] = scope.attempts
@@ -153,14 +167,15 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
             call.main_results = scope.results
             _after_main(m, visit)
         case 1:
-            _begin_cleanup(m, visit)
+            begin_cleanup(m, visit)
         case _:
-            failed = scope.failed_unhandled or (
-                scope.verdict is not None and scope.verdict.status == "failed"
-            )
             if failed or scope.verdict is None:
                 _cleanup_failed(call)
-            _end(m, visit)
+            end(m, visit)
+
+
+def _has_failed(scope: Scope) -> bool:
+    return scope.failed_unhandled or (scope.verdict is not None and scope.verdict.status == "failed")
 
 
 def _after_main(m: "Machine", visit: Visit) -> None:
@@ -173,31 +188,26 @@ def _after_main(m: "Machine", visit: Visit) -> None:
         call.stage = Stage.ERROR
         loops.open_scope(m, visit, error, _prefix(visit), _ERROR, spent=call.spent.get(_ERROR))
     else:
-        _begin_cleanup(m, visit)
+        begin_cleanup(m, visit)
 
 
-def _begin_cleanup(m: "Machine", visit: Visit) -> None:
+def begin_cleanup(m: "Machine", visit: Visit) -> None:
     call = visit.call
     assert call is not None
     cleanup = call.program.cleanup
     if cleanup is None or call.no_more:
-        _end(m, visit)
+        end(m, visit)
         return
-    call.stage = Stage.FINALLY
-    holds.arm(m, visit, _FINALLY_SECONDS)
+    arm_cleanup(m, visit)
     prefix = f"{_prefix(visit)}{FINALLY}/"
-    loops.open_scope(m, visit, cleanup, prefix, _CLEANUP, spent=call.spent.get(_CLEANUP))
+    loops.open_scope(m, visit, cleanup, prefix, CLEANUP, spent=call.spent.get(CLEANUP))
 
 
-def begin_stage_again(m: "Machine", visit: Visit) -> None:
-    """Of a reopened run: `_error` or `finally` went on after the verdict, so it begins anew."""
+def arm_cleanup(m: "Machine", visit: Visit) -> None:
     call = visit.call
     assert call is not None
-    visit.scopes.clear()
-    if call.stage is Stage.ERROR:
-        _after_main(m, visit)
-    else:
-        _begin_cleanup(m, visit)
+    call.stage = Stage.FINALLY
+    holds.arm(m, visit, _FINALLY_SECONDS)
 
 
 def _cleanup_failed(call: Workflowing) -> None:
@@ -206,7 +216,7 @@ def _cleanup_failed(call: Workflowing) -> None:
         call.verdict = Verdict("failed", routing.FAILED, "finally", "a step of 'finally' failed")
 
 
-def _end(m: "Machine", visit: Visit) -> None:
+def end(m: "Machine", visit: Visit) -> None:
     call = visit.call
     assert call is not None
     assert call.verdict is not None
@@ -251,16 +261,30 @@ def _end_run(m: "Machine", verdict: Verdict, outputs: dict[str, Any]) -> None:
 
 
 def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, Any]) -> None:
-    visit.call = None
+    outcome = _outcome(verdict, outputs)
     if visit.stopping:
+        assert visit.call is not None
+        by_itself = is_decided(visit.call) and not visit.call.no_more
+        reopening.ended_late(m, visit, outcome if by_itself else None)
+        visit.call = None
         stopping.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
         return
+    end_with(m, visit, outcome)
+
+
+def end_with(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+    """A call has its outcome, and nothing of it is left to do."""
+    visit.call = None
+    visit.scopes.clear()
+    outputs = (outcome.fields or {}).get("outputs")
+    attempts.record_end(m, visit, outcome, **({"outputs": outputs} if outputs is not None else {}))
+    attempts.take_outcome(m, visit, outcome)
+
+
+def _outcome(verdict: Verdict, outputs: dict[str, Any]) -> Outcome:
     if verdict.status == "completed":
-        outcome = Outcome("success", 0, fields={"outputs": outputs})
-        attempts.record_end(m, visit, outcome, outputs=outputs)
-        attempts.settle(m, visit, outcome)
-        return
+        return Outcome("success", 0, fields={"outputs": outputs})
     event: Any = "timeout" if verdict.status == "timeout" else "failure"
     told = {
         "category": "TIMEOUT" if event == "timeout" else "USER",
@@ -268,9 +292,7 @@ def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, A
         "message": verdict.error or verdict.reason,
         "retryable": True,
     }
-    outcome = Outcome(event, verdict.exit_code, error=told)
-    attempts.record_end(m, visit, outcome)
-    attempts.after_failure(m, visit, outcome)
+    return Outcome(event, verdict.exit_code, error=told)
 
 
 # --- cancelling -----------------------------------------------------------------------------------

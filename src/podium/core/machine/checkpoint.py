@@ -4,15 +4,14 @@ The tree is written down; `waits` is asked of it again. A checkpoint is only goo
 under, and says which those are.
 """
 
-from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from podium.core.machine import attempts, calls, graphs, holds, loops, stopping
+from podium.core.machine import attempts, loops
 from podium.core.machine.budgets import Amount, Purse, Spending
-from podium.core.machine.program import BlockProgram, Kind, Node, WorkflowProgram
+from podium.core.machine.program import BlockProgram, Node, WorkflowProgram
 from podium.core.machine.tree import (
     GraphState,
     Loop,
@@ -27,7 +26,6 @@ from podium.core.machine.tree import (
 )
 from podium.errors import PodiumError
 from podium.model.commands import Question, Record
-from podium.model.events import EventType
 from podium.model.plan import Budget
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ def dump(m: "Machine", plan_sha256: str, rules: int) -> dict[str, Any]:
 def dump_tree(m: "Machine") -> dict[str, Any]:
     """The tree, and what is about to happen to it."""
     return {
-        "tree": _visit(m.root) if m.root is not None else None,
+        "tree": visit_data(m.root) if m.root is not None else None,
         "agenda": [
             [_names()[operation], visit.path]
             for operation, visit in m.agenda
@@ -119,166 +117,13 @@ def restore(m: "Machine", saved: dict[str, Any], plan_sha256: str, rules: int) -
     m.hold.reasons = list(reasons)
     _read_spending(m.spending, saved["spending"])
     m.at_verdict = saved["verdict"]
-    _restore_tree(m, saved)
-
-
-def keep_for_reopening(m: "Machine", *, completed: bool) -> None:
-    """The run has ended: what a RunReopened takes up. After a success, nothing."""
-    if completed:
-        m.at_verdict = None
-        m.cancelled_before_start = False
-        return
-    root = m.root
-    if root is None or root.call is None:
-        return
-    if m.at_verdict is None:
-        # A success that `finally` or a cancel spoilt, or a run that was ended from outside.
-        m.at_verdict = dump_tree(m)
-    m.at_verdict = {**m.at_verdict, "spent": _spent(root.call.spent)}
-
-
-def reopen(m: "Machine") -> None:
-    """Take the tree up as it stood when the verdict fell: what the verdict stopped, and what caused it, runs again.
-
-    Attempts that are in the log are over, so everything that was live takes its next attempt; limits start anew. What
-    had ended, or had its own verdict, keeps it. After a success that `finally` or a cancel spoilt, only `finally` is
-    left to do.
-    """
-    saved = m.at_verdict
-    m.terminal = False
-    m.opening += 1
-    m.cancels = 0
-    m.at_verdict = None
-    m.cancelled_before_start = False
-    m.hold.reasons.clear()
-    m.hold.aside.clear()
-    m.hold.since = None
-    m.spending.start_over()
-    if saved is None:
-        return  # cancelled before its start: it still has to begin
-    _take_up(m, saved)
-    # What came after the verdict begins anew, its budget too.
-    m.spending.keep(set(_paths(m.root)))
-
-
-def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
-    _restore_tree(m, saved, keep_waits=False)
-    m.agenda.clear()
-    m.hold.aside.clear()
-    m.spending.line.clear()
-    root = m.root
-    assert root is not None
-    assert root.call is not None
-    # Its timers are numbered by the opening: the log has those of the last one.
-    root.attempt = m.opening
-    root.limit = root.limit_due = None
-    root.call.spent = _read_spent(saved["spent"])
-    if root.call.verdict is not None:
-        root.call.verdict = Verdict("completed")
-        root.call.stage = Stage.FINALLY
-        calls.begin_stage_again(m, root)
-        return
-    limit = root.call.program.workflow.timeout
-    if limit is not None:
-        holds.arm(m, root, limit)
-    for scope in list(root.scopes.values()):
-        scope.verdict = None
-        scope.stopping = False
-        _go_on(m, scope)
-
-
-def _paths(visit: Visit | None) -> Iterator[str]:
-    if visit is not None:
-        yield visit.path
-        for scope in visit.scopes.values():
-            for inner in scope.live.values():
-                yield from _paths(inner)
-
-
-def _go_on(m: "Machine", scope: Scope) -> None:
-    """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict."""
-    live = list(scope.live.values())
-    if scope.graph is not None:
-        graphs.go_on(m, scope)
-    elif not live and scope.cause >= 0:
-        attempts.enter(m, scope, scope.block.nodes[scope.cause])
-    for visit in live:
-        _go_on_with(m, visit)
-
-
-def _go_on_with(m: "Machine", visit: Visit) -> None:
-    match visit.phase:
-        case Phase.OPEN | Phase.COND | Phase.INTERVAL:
-            _go_on_composite(m, visit)
-        case Phase.NEW | Phase.PROBE:
-            visit.phase = Phase.NEW
-            visit.wait = None
-            m.later(attempts.begin, visit)
-        case Phase.SETTLED:
-            m.later(attempts.leave, visit)
-        case Phase.DOUBT:
-            m.wait(visit.wait, visit)
-        case _:
-            attempts.next_attempt(visit)
-            visit.tries = 1
-            visit.limit = visit.limit_due = None
-            attempts.try_again(m, visit)
-
-
-def _go_on_composite(m: "Machine", visit: Visit) -> None:
-    """The attempt that the verdict stopped has its end in the log; what is done inside stays done."""
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    decided, goto = visit.verdict, visit.goto
-    attempts.next_attempt(visit)
-    visit.verdict, visit.goto = decided, goto
-    visit.phase = Phase.OPEN
-    visit.wait = visit.due = visit.limit = visit.limit_due = None
-    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {"reopened": True})
-    if decided is not None or (visit.call is not None and calls.is_closing(visit.call)):
-        _close_scopes(m, visit)
-        return
-    if visit.call is not None and visit.call.stage is not Stage.MAIN:
-        calls.begin_stage_again(m, visit)
-        return
-    limit = loops.limit_of(visit) if visit.call is None else calls.limit_of(visit)
-    if limit is not None:
-        holds.arm(m, visit, limit)
-    if loop is not None:
-        loop.pending = False
-    for scope in list(visit.scopes.values()):
-        if scope.stopping or scope.verdict is not None:
-            _close(m, scope)
-        else:
-            _go_on(m, scope)
-    if loop is None or loop.pending:
-        return
-    if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
-        loop.pending = True
-        m.later(loops.fill, visit)
-    elif node.kind is Kind.WHILE and not visit.scopes:
-        loop.pending = True
-        m.later(loops.check, visit)
-
-
-def _close_scopes(m: "Machine", visit: Visit) -> None:
-    """What was decided inside before the verdict of the run stands: nothing more begins there."""
-    for scope in list(visit.scopes.values()):
-        _close(m, scope)
-
-
-def _close(m: "Machine", scope: Scope) -> None:
-    for visit in scope.live.values():
-        visit.phase = Phase.DONE
-    scope.live.clear()
-    scope.stopping = True
-    stopping.close_if_empty(m, scope)
+    restore_tree(m, saved)
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _visit(visit: Visit) -> list[Any]:
+def visit_data(visit: Visit) -> list[Any]:
     return [
         visit.node.index if visit.node is not None else -1,
         visit.path,
@@ -286,7 +131,7 @@ def _visit(visit: Visit) -> list[Any]:
         visit.tries,
         int(visit.phase),
         [visit.started, visit.handed, visit.stopping, visit.stop_code],
-        _outcome(visit.outcome),
+        outcome_data(visit.outcome),
         _verdict(visit.verdict),
         _key(visit.wait),
         visit.due,
@@ -318,7 +163,7 @@ def _scope(scope: Scope) -> list[Any]:
         scope.gotos,
         scope.cause,
         _verdict(scope.verdict),
-        [scope.stopping, scope.failed_unhandled],
+        [scope.stopping, scope.failed_unhandled, None if scope.kept is None else sorted(scope.kept)],
         None if scope.skips is None else sorted(scope.skips),
         None
         if graph is None
@@ -331,7 +176,7 @@ def _scope(scope: Scope) -> list[Any]:
             graph.stop_failures,
             list(graph.held_back),
         ],
-        [_visit(visit) for visit in scope.live.values()],
+        [visit_data(visit) for visit in scope.live.values()],
     ]
 
 
@@ -367,7 +212,7 @@ def _iterations(iterations: dict[int, dict[str, Any]]) -> list[Any]:
     return [[i, one["item"], one["status"], _results(one["steps"])] for i, one in iterations.items()]
 
 
-def _outcome(outcome: Outcome | None) -> list[Any] | None:
+def outcome_data(outcome: Outcome | None) -> list[Any] | None:
     if outcome is None:
         return None
     return [outcome.event, outcome.exit_code, outcome.error, _fields(outcome.fields), outcome.reason]
@@ -398,7 +243,7 @@ def _call(call: Workflowing | None) -> list[Any] | None:
         return None
     return [
         dict(call.inputs), dict(call.context), int(call.stage), _verdict(call.verdict), call.aimed_at_error,
-        call.no_more, _results(call.main_results), _spent(call.spent),
+        [call.no_more, call.main_completed], _results(call.main_results), spent_data(call.spent),
     ]  # fmt: skip
 
 
@@ -419,14 +264,14 @@ def _budget(budget: Budget | None) -> list[Any] | None:
     return None if budget is None else list(msgspec.structs.astuple(budget))
 
 
-def _spent(spent: dict[int, dict[int, int]]) -> list[Any]:
+def spent_data(spent: dict[int, dict[int, int]]) -> list[Any]:
     return [[index, list(tries.items())] for index, tries in spent.items()]
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def _restore_tree(m: "Machine", saved: dict[str, Any], *, keep_waits: bool = True) -> None:
+def restore_tree(m: "Machine", saved: dict[str, Any], *, keep_waits: bool = True) -> None:
     if saved["tree"] is None:
         m.root = None
         return
@@ -456,7 +301,7 @@ def _read_visit(
     visit.tries = tries
     visit.phase = Phase(phase)
     visit.started, visit.handed, visit.stopping, visit.stop_code = flags
-    visit.outcome = _read_outcome(outcome)
+    visit.outcome = read_outcome(outcome)
     visit.verdict = _read_verdict(verdict)
     visit.wait = tuple(wait) if isinstance(wait, list) else wait
     visit.due = due
@@ -499,7 +344,8 @@ def _read_scope(
     scope.gotos = gotos
     scope.cause = cause
     scope.verdict = _read_verdict(verdict)
-    scope.stopping, scope.failed_unhandled = flags
+    scope.stopping, scope.failed_unhandled, kept = flags
+    scope.kept = None if kept is None else set(kept)
     scope.skips = None if skips is None else set(skips)
     if graph is not None:
         scope.graph = GraphState(block)
@@ -556,7 +402,7 @@ def _read_iterations(saved: list[Any]) -> dict[int, dict[str, Any]]:
     }
 
 
-def _read_outcome(saved: list[Any] | None) -> Outcome | None:
+def read_outcome(saved: list[Any] | None) -> Outcome | None:
     if saved is None:
         return None
     event, exit_code, error, fields, reason = saved
@@ -582,14 +428,14 @@ def _read_loop(saved: list[Any] | None) -> Loop | None:
 
 
 def _read_call(saved: list[Any], program: WorkflowProgram) -> Workflowing:
-    inputs, context, stage, verdict, aimed, no_more, results, spent = saved
+    inputs, context, stage, verdict, aimed, flags, results, spent = saved
     call = Workflowing(program, inputs)
     call.context = dict(context)
-    call.spent = _read_spent(spent)
+    call.spent = read_spent(spent)
     call.stage = Stage(stage)
     call.verdict = _read_verdict(verdict)
     call.aimed_at_error = aimed
-    call.no_more = no_more
+    call.no_more, call.main_completed = flags
     call.main_results = _read_results(results)
     return call
 
@@ -610,5 +456,5 @@ def _read_budget(saved: list[Any] | None) -> Budget | None:
     return None if saved is None else Budget(*saved)
 
 
-def _read_spent(saved: list[Any]) -> dict[int, dict[int, int]]:
+def read_spent(saved: list[Any]) -> dict[int, dict[int, int]]:
     return {index: dict(tries) for index, tries in saved}

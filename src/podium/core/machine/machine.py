@@ -10,6 +10,7 @@ This file is the frame: which event goes to which function, the agenda, and what
     routing    where an outcome leads in a flow            graphs     who is ready in a graph
     loops      for_each, while, parallel, group            joins      decided or not
     calls      the run and `call`: main, _error, finally   stopping   stop what runs, notice when it has stopped
+    reopening  what a reopened run takes up
     holds      pause; limits that stand still meanwhile    budgets    what agents cost, and who can be paid
     signals    what a person asks for                      commands   what is owed in which phase
     tree       the state; nothing decides there
@@ -24,7 +25,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.machine import attempts, budgets, calls, checkpoint, holds, loops, signals
+from podium.core.machine import attempts, budgets, calls, checkpoint, holds, loops, reopening, signals
 from podium.core.machine.commands import command, obligation
 from podium.core.machine.program import WorkflowProgram, program_of
 from podium.core.machine.tree import Phase, Scope, Visit, prefix_of
@@ -36,7 +37,7 @@ from podium.model.plan import Plan
 from podium.model.times import Timestamp, later
 
 # Named by RunStarted: a log written under other rules is not folded under these.
-RULES_VERSION: Final = 2
+RULES_VERSION: Final = 3
 # So many operations in one `advance` (a few milliseconds), then the host gets its turn: no loop of gates blocks it.
 _MOST_OPERATIONS: Final = 2000
 
@@ -67,7 +68,7 @@ class Machine:
         # The log and these rules differ: something is recorded that was not owed.
         self.inconsistent = False
         self.cancelled_before_start = False
-        # The tree as it stood when the run's verdict fell.
+        # The tree as it was when the run's verdict fell, and how attempts ended after that.
         self.at_verdict: Any = None
         # Timers that only give the host a turn, and the one that is set.
         self.breath = 0
@@ -297,6 +298,8 @@ def _step_started(m: Machine, event: EventRecord) -> None:
     visit = _answered(m, event)
     if visit is not None:
         visit.started = True
+        if visit.stopping:
+            reopening.started_late(m, visit)
 
 
 def _step_completed(m: Machine, event: EventRecord) -> None:
@@ -316,6 +319,7 @@ def _step_failed(m: Machine, event: EventRecord) -> None:
 def _step_interrupted(m: Machine, event: EventRecord) -> None:
     visit = m.waits.get((event.step_id, event.logical_attempt_id))
     if visit is None or visit.phase is not Phase.RUN or not visit.started:
+        _confirm(m, event)
         return
     assert visit.node is not None
     if visit.stopping or not visit.node.step.idempotent:
@@ -416,7 +420,7 @@ def _ended(m: Machine, event: EventRecord) -> None:
     """Terminal is terminal: nothing has an effect any more but RunReopened."""
     _confirm(m, event)
     m.terminal = True
-    checkpoint.keep_for_reopening(m, completed=event.event_type == EventType.RUN_COMPLETED)
+    reopening.keep_for_reopening(m, completed=event.event_type == EventType.RUN_COMPLETED)
     m.root = None
     m.waits.clear()
     m.agenda.clear()
@@ -426,7 +430,7 @@ def _ended(m: Machine, event: EventRecord) -> None:
 
 def _reopened(m: Machine, _event: EventRecord) -> None:
     if m.terminal and (m.at_verdict is not None or m.cancelled_before_start):
-        checkpoint.reopen(m)
+        reopening.reopen(m)
 
 
 _ONLY_OURS: Final = frozenset(

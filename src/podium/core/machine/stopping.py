@@ -3,7 +3,7 @@
 Running tasks get CancelTask and are waited for; everything else is dropped at once. It costs the number of live visits.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from podium.core.machine import attempts, calls, loops
 from podium.core.machine.tree import Phase, Scope, Verdict, Visit
@@ -95,6 +95,11 @@ _CATEGORIES: Final = {"CANCELLED": "USER", "INTERRUPTED": "PLATFORM", "JOIN_DECI
 def stop_code(code: str) -> str:
     """The code that stands in the log: why it was stopped, for those who only see the step."""
     return code if code in _CATEGORIES else "CANCELLED"
+
+
+def is_stop(error: dict[str, Any]) -> bool:
+    """Whether an attempt ended because it was stopped, and not by itself."""
+    return error.get("code") in _CATEGORIES
 
 
 def _reason(code: str) -> str:

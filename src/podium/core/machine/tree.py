@@ -165,6 +165,7 @@ class Workflowing:
         "aimed_at_error",
         "context",
         "inputs",
+        "main_completed",
         "main_results",
         "no_more",
         "program",
@@ -180,6 +181,8 @@ class Workflowing:
         self.stage = Stage.MAIN
         self.verdict: Verdict | None = None
         self.aimed_at_error = False
+        # Its own list has completed, whatever became of the workflow after that.
+        self.main_completed = False
         # Stopped by force: neither `_error` nor `finally` is begun.
         self.no_more = False
         # Attempts of `_error` and `finally` that the log has already, by scope: a reopened run begins them again.
@@ -197,8 +200,8 @@ class Stage(IntEnum):
 
 class Scope:
     __slots__ = (
-        "attempts", "block", "cause", "failed_unhandled", "gotos", "graph", "index", "item", "live", "owner", "prefix",
-        "results", "skips", "stopping", "verdict", "visits",
+        "attempts", "block", "cause", "failed_unhandled", "gotos", "graph", "index", "item", "kept", "live", "owner",
+        "prefix", "results", "skips", "stopping", "verdict", "visits",
     )  # fmt: skip
 
     def __init__(self, owner: Visit, block: BlockProgram, prefix: str, index: int) -> None:
@@ -220,6 +223,8 @@ class Scope:
         self.stopping = False
         # Steps that an operator wants skipped before they were reached.
         self.skips: set[int] | None = None
+        # Of a `finally` that is continued: steps that keep their outcome and are passed over.
+        self.kept: set[int] | None = None
         # Of a pass: a step failed and the next one ran all the same.
         self.failed_unhandled = False
         self.graph: GraphState | None = None
