@@ -1,14 +1,21 @@
 """What a reopened run does with attempts that ended, or were stopped, after its verdict had fallen."""
 
+from typing import Any
+
 import pytest
 
+from podium.model.commands import RunTask
 from podium.model.events import EventType
 from podium.model.obligations import Obligation
 from podium.model.plan import Retry
-from tests.unit.machine.building import agent, call, for_each, parallel, plan, task, workflow
+from tests.unit.machine.building import agent, call, for_each, parallel, plan, ref, task, workflow
 from tests.unit.machine.hosting import Host, replayed, restored
 
-PAY = {"idempotent": False}
+PAY: Any = {"idempotent": False}
+
+
+def ran(host: Host) -> list[str]:
+    return [f"{one.path}#{one.attempt}" for one in host.commands if isinstance(one, RunTask)]
 
 
 def started(host: Host) -> list[str]:
@@ -34,14 +41,12 @@ def test_a_step_that_completes_while_its_run_is_being_cancelled_is_not_done_agai
     host.end("l[2]/a", {"exitCode": 0})
     reopen(host).run()
     assert host.ended == "Completed"
-    ran = [f"{c.path}#{c.attempt}" for c in host.commands if type(c).__name__ == "RunTask"]
-    assert sorted(ran[3:]) == ["l[0]/b#1", "l[1]/a#2", "l[1]/b#1", "l[2]/b#1"]
+    tasks = ran(host)
+    assert sorted(tasks[3:]) == ["l[0]/b#1", "l[1]/a#2", "l[1]/b#1", "l[2]/b#1"]
     assert host.last("l", "StepCompleted")["summary"]["success_count"] == 3
 
 
 def test_the_output_of_a_late_end_is_what_later_steps_read() -> None:
-    from tests.unit.machine.building import ref
-
     host = Host(plan(task("a"), task("b", ref("steps", "a", "output")))).start()
     host.signal("CANCEL")
     host.end("a", {"exitCode": 0, "output": "late\n"})
@@ -142,8 +147,8 @@ def test_a_second_cancel_in_the_finally_of_a_call_leaves_what_was_done_there_don
     host.end("c/_finally/l[1]/g")
     reopen(host).run()
     assert host.ended == "Completed"
-    ran = [f"{c.path}#{c.attempt}" for c in host.commands if type(c).__name__ == "RunTask"]
-    assert ran[4:] == ["c/_finally/l[1]/g#2", "c/_finally/h#1"]
+    tasks = ran(host)
+    assert tasks[4:] == ["c/_finally/l[1]/g#2", "c/_finally/h#1"]
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
@@ -157,9 +162,9 @@ def test_a_finally_that_followed_a_success_is_continued_and_not_repeated(cancels
     assert host.ended == "Cancelled"
     reopen(host).run()
     assert host.ended == "Completed"
-    ran = [f"{c.path}#{c.attempt}" for c in host.commands if type(c).__name__ == "RunTask"]
+    tasks = ran(host)
     again = ["_finally/g#2", "_finally/h#1"] if cancels == 2 else ["_finally/h#1"]
-    assert ran == ["a#1", "_finally/f#1", "_finally/g#1", *again]
+    assert tasks == ["a#1", "_finally/f#1", "_finally/g#1", *again]
 
 
 def test_of_a_finally_that_failed_only_what_failed_runs_again() -> None:
@@ -167,8 +172,8 @@ def test_of_a_finally_that_failed_only_what_failed_runs_again() -> None:
     host = Host(plan(task("a"), cleanup=steps), {"_finally/g": [1, 0]}).run()
     reopen(host).run()
     assert host.ended == "Completed"
-    ran = [f"{c.path}#{c.attempt}" for c in host.commands if type(c).__name__ == "RunTask"]
-    assert ran == ["a#1", "_finally/f#1", "_finally/g#1", "_finally/h#1", "_finally/g#2"]
+    tasks = ran(host)
+    assert tasks == ["a#1", "_finally/f#1", "_finally/g#1", "_finally/h#1", "_finally/g#2"]
 
 
 def test_an_end_that_comes_while_a_run_is_paused_and_cancelled_is_kept() -> None:
