@@ -21,6 +21,7 @@ from podium.model.times import Timestamp, later
 from tests.torture.generator import Generator
 from tests.torture.interpreter import Interpreter
 from tests.torture.invariants import check, check_launch, visits_of
+from tests.torture.views import views_agree
 from tests.unit.machine.hosting import START, TERMINAL, record_of
 
 _MOST_ACTIONS: Final = 250
@@ -195,6 +196,7 @@ class Torture:
         most = self.random.choice([2000, 2000, 9, 4, 1])
         with patch("podium.core.machine.machine._MOST_OPERATIONS", most):
             self._run()
+            views_agree(self.plan, self.log, noisy=True)
 
     def _run(self) -> None:
         if not self.plain and self.random.random() < 0.03:

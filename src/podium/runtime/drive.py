@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from podium.core.machine import Machine
+from podium.core.machine.tree import EndedIteration
 from podium.errors import InvalidEvent, LogMoved, PodiumError, StaleFence
 from podium.model.commands import CancelTask, CancelTimer, Command, Probe, Question, Record, RunTask, SetTimer
 from podium.model.events import (
@@ -133,6 +134,7 @@ class Driver:
         self._clock = DriveClock(world.clock)
         self._recorder = Recorder(world.log)
         self.machine = Machine(plan)
+        self.machine.ended_iterations = deque()
         self._inbox: deque[Happening] = deque()
         # What the inbox answers: nobody may be asked for it a second time.
         self._answered: dict[_Key, int] = {}
@@ -150,6 +152,8 @@ class Driver:
         self._views_due = 0.0
         # What they may ask of these: the items of iterations, by the paths of the steps inside.
         self._items: dict[str, Any] = {}
+        # The same of how they ended.
+        self._ended_iterations: deque[EndedIteration] = deque()
         # The log was read to its end once; from here on it is ours.
         self._driving = False
         # What we wrote last, whether or not that was answered.
@@ -298,6 +302,7 @@ class Driver:
             self.machine = Machine(self._plan, program)
         else:
             self.machine = Machine.restore(self._plan, msgspec.json.decode(self._kept), _THIS_PLAN, program)
+        self.machine.ended_iterations = deque()
         last = await self._catch_up()
         if self.machine.terminal:
             return last
@@ -455,7 +460,12 @@ class Driver:
         ]
 
     def _tell(self, records: Sequence[EventRecord]) -> None:
-        records = [record for record in records if record.run_seq > self._told]
+        told, ended = self._told, self.machine.ended_iterations
+        records = [record for record in records if record.run_seq > told]
+        if ended:
+            # After a rebuild some are found again that were told.
+            self._ended_iterations += [one for one in ended if one.run_seq > told]
+            ended.clear()
         if not records:
             return
         self._told = records[-1].run_seq
@@ -498,6 +508,12 @@ class Driver:
 
     def item(self, path: str) -> Any:
         return self._items[path] if path in self._items else self._item_now(path)
+
+    def iterations_ended_by(self, run_seq: int) -> list[EndedIteration]:
+        ended = []
+        while self._ended_iterations and self._ended_iterations[0].run_seq <= run_seq:
+            ended.append(self._ended_iterations.popleft())
+        return ended
 
     def _item_now(self, path: str) -> Any:
         found = self.machine.find_scope(path)

@@ -13,18 +13,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from podium.core.flow import Event, Way, way_on
+from podium.core.machine.tree import EndedIteration
 from podium.core.plans import FINALLY
 from podium.core.usage import added, charge_of, steps_charged
 from podium.model.events import EventRecord, EventType
 from podium.model.plan import (
     Block,
-    Break,
     Call,
-    Continue,
     DataList,
     ForEach,
-    Goto,
     Group,
     Parallel,
     Plan,
@@ -49,6 +46,10 @@ class Facts(Protocol):
 
     def item(self, path: str) -> Any:
         """The item of the iteration in which the step with this path stands; None if it is not known any more."""
+        ...
+
+    def iterations_ended_by(self, run_seq: int) -> Sequence[EndedIteration]:
+        """Those that ended with this event or an earlier one, each of them once."""
         ...
 
 
@@ -125,6 +126,8 @@ class StateFold:
         self._cleanup = _Body(plan.workflow.cleanup) if plan.workflow.cleanup is not None else None
         self._error = plan.workflow.error
         self._inner = _Inner()
+        # Outcomes of iterations of which nothing is in the log yet.
+        self._decided: dict[str, str] = {}
         self._started: dict[tuple[str, int], Timestamp] = {}
         # Leaves under way, the newest last.
         self._running: dict[str, None] = {}
@@ -148,6 +151,24 @@ class StateFold:
         return {**top, "steps": steps}
 
     def fold(self, record: EventRecord) -> None:
+        self._take(record)
+        if self._facts is not None:
+            for ended in self._facts.iterations_ended_by(record.run_seq):
+                self._end_iteration(ended)
+
+    def _end_iteration(self, ended: EndedIteration) -> None:
+        """How an iteration ended is the machine's to say: what follows from its steps depends on all their keys."""
+        found = self._find(ended.path, make=False)
+        _, visit, index = _split(ended.path.rpartition("/")[2])
+        loop = found[2].loop if found is not None and found[2].holds(visit) else None
+        iteration = loop.iteration(index) if loop is not None and index is not None else None
+        if loop is not None and iteration is not None:
+            loop.settle(iteration, ended.status)
+        elif found is None or visit >= found[2].since:
+            # Of gates and the like: decided before the first of its events is in the log.
+            self._decided[ended.path] = ended.status
+
+    def _take(self, record: EventRecord) -> None:
         match record.event_type:
             case EventType.RUN_STARTED:
                 self._top["started_at"] = record.emitted_at
@@ -208,7 +229,7 @@ class StateFold:
         found = self._find(path)
         if found is None:
             return  # a path that this plan does not have: of another version, or malformed
-        body, iteration, node = found
+        node = found[2]
         attempt = record.logical_attempt_id
         match record.event_type:
             case EventType.STEP_STARTED:
@@ -226,8 +247,7 @@ class StateFold:
                 self._asking.discard(path)
                 self._running.pop(path, None)
                 began = self._started.pop((path, attempt), None)
-                event = node.end(record, _payload(record), began)
-                _tell_iteration(body, iteration, node, event)
+                node.end(record, _payload(record), began)
             case EventType.STEP_INTERRUPTED:
                 self._running.pop(path, None)
                 node.same_visit = True
@@ -255,7 +275,10 @@ class StateFold:
             body = self._cleanup
             parts = parts[1:]
         iteration: _Iteration | None = None
+        # As it is written in the log, up to the part that is looked at.
+        before = f"{FINALLY}/" if body is not self._main else ""
         for place, part in enumerate(parts):
+            before += part
             name, visit, index = _split(part)
             step = body.steps.get(name)
             if (
@@ -282,7 +305,9 @@ class StateFold:
                 inner = node.body_named(parts[place + 1])
                 if inner is None:
                     return None
+                before += "/"
                 if parts[place + 1] == FINALLY:
+                    before += f"{FINALLY}/"
                     del parts[place + 1]
                 body = inner
                 continue
@@ -292,8 +317,10 @@ class StateFold:
             if iteration is None:
                 if not make:
                     return None
-                before = "/".join(parts[: place + 1])
                 iteration = node.loop.begin(index, self._item(step, before, parts[place + 1], index))
+                if self._decided and (status := self._decided.pop(before, None)) is not None:
+                    node.loop.settle(iteration, status)
+            before += "/"
             body = iteration.body
         return None
 
@@ -333,8 +360,8 @@ class _Node:
     """The newest visit of a step."""
 
     __slots__ = (
-        "attempt", "bodies", "facts", "inner", "inside", "is_composite", "loop", "same_visit", "step", "usage",
-        "visits",
+        "attempt", "bodies", "facts", "inner", "inside", "is_composite", "loop", "same_visit", "since",
+        "step", "usage", "visits",
     )  # fmt: skip
 
     def __init__(self, step: Step, inner: "_Inner | None") -> None:
@@ -351,6 +378,8 @@ class _Node:
         self.is_composite = isinstance(step.body, ForEach | While | Parallel | Group | Call)
         # Which visit of a composite its inside belongs to: `Deploy#2[0]/Build`.
         self.inside = 1
+        # In a reopened run it has what was begun inside of the visit before, too.
+        self.since = 1
         self.loop: _Loop | None = None
         self.bodies: dict[str, _Body] = {}
         self._empty()
@@ -363,8 +392,12 @@ class _Node:
 
     def enter(self, visit: int) -> None:
         """Another visit or try of a composite: the inside of the one before is in the log."""
-        self.inside = visit
+        self.inside = self.since = visit
         self._empty()
+
+    def holds(self, visit: int) -> bool:
+        """Whether what is shown inside has what belongs to this visit."""
+        return self.since <= visit <= self.inside
 
     def body_named(self, child: str) -> _Body | None:
         """Where a step directly below a block or a call stands."""
@@ -392,6 +425,8 @@ class _Node:
             # It goes on: what is done inside stays done, and stands below the new number.
             self.same_visit = True
             self.inside = attempt
+            if self.loop is not None:
+                self.loop.reopen()
         elif self.is_composite and attempt > self.inside:
             self.enter(attempt)
         self._count(attempt)
@@ -404,7 +439,7 @@ class _Node:
         if self.facts:
             self.facts["usage"] = self.usage
 
-    def end(self, record: EventRecord, payload: dict[str, Any], began: Timestamp | None) -> Event:
+    def end(self, record: EventRecord, payload: dict[str, Any], began: Timestamp | None) -> None:
         self._count(record.logical_attempt_id)
         error = payload.get("error")
         error = error if isinstance(error, dict) else None
@@ -442,13 +477,6 @@ class _Node:
             self.same_visit = True
         if self.loop is not None:
             self.loop.end(payload.get("summary"))
-        match record.event_type:
-            case EventType.STEP_COMPLETED:
-                return "success"
-            case EventType.STEP_SKIPPED:
-                return "skipped"
-            case _:
-                return "timeout" if timed_out else "failure"
 
     def shown(self) -> dict[str, Any]:
         if self.loop is not None:
@@ -459,7 +487,7 @@ class _Node:
 
 
 class _Iteration:
-    __slots__ = ("body", "counted", "failed_unhandled", "index", "item", "left", "loop", "status")
+    __slots__ = ("body", "counted", "index", "item", "loop", "status")
 
     def __init__(self, loop: "_Loop", index: int, item: Any, body: _Body) -> None:
         self.loop = loop
@@ -467,11 +495,7 @@ class _Iteration:
         self.item = item
         self.status = "running"
         self.body = body
-        # Of a pass: a step failed, and the next one ran all the same.
-        self.failed_unhandled = False
         self.counted = False
-        # By a break or a continue.
-        self.left = False
 
     def shown(self) -> dict[str, Any]:
         return {"index": self.index, "item": self.item, "status": self.status, "steps": self.body.shown()}
@@ -553,6 +577,15 @@ class _Loop:
             if self._inner is not None:
                 self._inner.end(self, one.index)
 
+    def reopen(self) -> None:
+        """What was stopped in it continues."""
+        self.summary = None
+        for one in [one for one in self._kept.values() if one.status == "cancelled"]:
+            self.statuses["cancelled"] -= 1
+            one.status = "running"
+            one.counted = False
+            self._ended.remove(one.index)
+
     def _forget_the_oldest(self) -> None:
         if len(self._ended) <= MOST_ITERATIONS:
             return
@@ -588,44 +621,6 @@ class _Loop:
         rate = self.statuses["completed"] / ended if ended else 0.0
         counts = {f"{_COUNT[status]}_count": number for status, number in self.statuses.items()}
         return {"count": self.started, **counts, "success_rate": rate}
-
-
-def _tell_iteration(body: _Body, iteration: _Iteration | None, node: _Node, event: Event) -> None:
-    """What the end of a step means for the iteration it stands in, by the same table the machine routes by."""
-    if iteration is None:
-        return
-    step, loop = node.step, iteration.loop
-    failed = event in ("failure", "timeout")
-    passed = step.allow_failure and failed
-    way = way_on(body.block.discipline, step.on, "success" if passed else event)
-    stopped = node.facts["status"] == "cancelled"
-    if isinstance(way, Break | Continue) and not stopped:
-        # From any block inside: what is stopped on the way out changes nothing any more.
-        iteration.left = True
-        loop.settle(iteration, "skipped" if failed else "completed")
-    if body is not iteration.body or iteration.left:
-        return
-    if stopped:
-        loop.settle(iteration, "cancelled")
-    elif way is Way.FAILED or way is Way.NO_TRANSITION:
-        loop.settle(iteration, "failed")
-    elif isinstance(way, Goto) and way.step not in body.steps:
-        loop.settle(iteration, "completed")  # it leads out of the loop
-    elif way is Way.NEXT:
-        iteration.failed_unhandled |= failed and not passed
-        if iteration.status != "failed" and _is_done(iteration, step):
-            loop.settle(iteration, "failed" if iteration.failed_unhandled else "completed")
-
-
-def _is_done(scope: _Iteration, step: Step) -> bool:
-    """Nothing comes after this step; in a graph, when all have ended."""
-    block = scope.body.block
-    if block.discipline != "graph":
-        return step is block.steps[-1]
-    return len(scope.body.nodes) == len(block.steps) and not any(
-        node.facts.get("status") in ("running", "waiting") or not node.facts
-        for node in scope.body.nodes.values()
-    )
 
 
 def _block_of(step: Step) -> Block | None:

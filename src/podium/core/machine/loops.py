@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from podium.core.expressions import EvaluationError
 from podium.core.machine import attempts, graphs, holds, joins, routing, stopping
 from podium.core.machine.program import BlockProgram, Kind, Node
-from podium.core.machine.tree import Loop, Outcome, Phase, Scope, Verdict, Visit, prefix_of
+from podium.core.machine.tree import EndedIteration, Loop, Outcome, Phase, Scope, Verdict, Visit, prefix_of
 from podium.core.machine.values import keeps
 from podium.core.templates import fill_in
 from podium.model.events import EventType
@@ -206,15 +206,7 @@ def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     assert node is not None
     assert loop is not None
     status = _status_of(scope)
-    match status:
-        case "completed":
-            loop.completed += 1
-        case "failed":
-            loop.failed += 1
-        case "skipped":
-            loop.skipped += 1
-        case _:
-            loop.cancelled += 1
+    _count(m, loop, scope, status)
     if node.kind is Kind.PARALLEL:
         name = node.branches[scope.index].nodes[0].step_id
         if name in scope.results:
@@ -238,6 +230,20 @@ def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     elif not loop.pending:
         loop.pending = True
         m.later(fill, visit)
+
+
+def _count(m: "Machine", loop: Loop, scope: Scope, status: str) -> None:
+    match status:
+        case "completed":
+            loop.completed += 1
+        case "failed":
+            loop.failed += 1
+        case "skipped":
+            loop.skipped += 1
+        case _:
+            loop.cancelled += 1
+    if m.ended_iterations is not None and scope.prefix.endswith("]/"):
+        m.ended_iterations.append(EndedIteration(m.last_seq, scope.prefix[:-1], status))
 
 
 def _status_of(scope: Scope) -> str:
@@ -344,15 +350,7 @@ def _pass_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     assert node is not None
     assert loop is not None
     status = "failed" if scope.failed_unhandled and _status_of(scope) == "completed" else _status_of(scope)
-    match status:
-        case "completed":
-            loop.completed += 1
-        case "failed":
-            loop.failed += 1
-        case "skipped":
-            loop.skipped += 1
-        case _:
-            loop.cancelled += 1
+    _count(m, loop, scope, status)
     # The condition reads it, whoever else does.
     loop.last = scope.results
     if keeps(node, "iterations"):

@@ -28,7 +28,7 @@ import msgspec
 from podium.core.machine import attempts, budgets, calls, checkpoint, holds, loops, reopening, signals
 from podium.core.machine.commands import command, obligation
 from podium.core.machine.program import WorkflowProgram, program_of
-from podium.core.machine.tree import Phase, Scope, Visit, prefix_of
+from podium.core.machine.tree import EndedIteration, Phase, Scope, Visit, prefix_of
 from podium.core.machine.values import ScopeView, Surroundings
 from podium.model.commands import CancelTimer, Command, Question, Record, SetTimer
 from podium.model.events import EventRecord, EventType
@@ -73,6 +73,9 @@ class Machine:
         # Timers that only give the host a turn, and the one that is set.
         self.breath = 0
         self.breathing: str | None = None
+        # For a host that asks for it, by putting a deque here: the iterations that have ended, with the number of the
+        # event they ended with, their path and their outcome. Whatever shows an iteration's outcome has it from here.
+        self.ended_iterations: deque[EndedIteration] | None = None
         # Of the event being folded: keys whose commands have changed, timers not needed any more, new records.
         self._touched: dict[Any, None] = {}
         self._dropped: list[str] = []
