@@ -40,6 +40,9 @@
     ├── PlanMissing               runtime/kept_plan.py
     ├── InvalidInput              operations/inputs.py
     ├── RunIsOver                 operations/signals.py
+    ├── NotAllowed                operations/signals.py    a step asked something of its own run
+    ├── TooManySignals            operations/signals.py
+    ├── InvalidSignal             operations/signal_payloads.py  a form or a signal with what it should not have
     ├── WorkflowChanged           operations/structure.py  a run cannot go on with this workflow
     ├── NoProviders               runtime/tasks/agents.py
     ├── NoWorktree                runtime/tasks/worktrees.py  no git, no repository, no commit

@@ -3,7 +3,8 @@
 0   done                        65  an input file is invalid
 1   the workflow failed         70  an internal error: a defect in Podium
 64  the command line is wrong   74  the output could not be written
-69  the store does not answer   78  something that is needed is missing, or of another version
+69  the store does not answer   77  not allowed: a step asked something of its own run
+                                78  something that is needed is missing, or of another version
 """
 
 import errno
@@ -29,6 +30,7 @@ UNAVAILABLE: Final = 69
 INTERNAL_ERROR: Final = 70
 OUTPUT_FAILED: Final = 74
 LOCKED: Final = 75
+NOT_ALLOWED: Final = 77
 MISCONFIGURED: Final = 78
 INTERRUPTED: Final = 130
 # Everything else that Podium foresees is an invalid input.
@@ -41,6 +43,9 @@ _EXIT_OF: Final = {
     "RUN_COMPLETED": USAGE,
     "RUN_TERMINAL": USAGE,
     "SIGNAL_IGNORED": USAGE,
+    "SIGNAL_INVALID_PAYLOAD": USAGE,
+    "SIGNAL_RATE_LIMITED": LOCKED,
+    "AUTHZ_DENIED": NOT_ALLOWED,
     "OTHER_RULES": MISCONFIGURED,
     "LOG_DOES_NOT_FIT": MISCONFIGURED,
     "RECORDING_UNUSABLE": USAGE,

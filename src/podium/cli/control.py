@@ -1,15 +1,15 @@
 """Commands for runs that are under way: from any terminal, on the same store, whoever drives the run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 import click
 
 from podium.cli.storing import store_option, tenant_option, using_store
+from podium.model.plan import Plan
 from podium.model.runs import Run
-from podium.model.transitions import TERMINAL
-from podium.operations.signals import check_signal, send_signal
+from podium.operations.signals import send_signal
 from podium.ports.store import Store
 from podium.runtime.kept_plan import PlanMissing, load_plan
 from podium.runtime.rundir import RunDirectory
@@ -24,13 +24,23 @@ def _on_run(command: Command) -> Command:
     return command
 
 
-def _send(store: str | None, tenant: str, run_id: str, signal: str, told: str, **payload: Any) -> int:
+def _send(
+    store: str | None,
+    tenant: str,
+    run_id: str,
+    signal: str,
+    told: str,
+    fields: Mapping[str, str] | None = None,
+    **payload: Any,
+) -> int:
     body = {name: value for name, value in payload.items() if value is not None}
 
     async def work(opened: Store) -> Run:
-        if signal in _ABOUT_A_STEP:
-            await _check(opened, tenant, run_id, signal, body)
-        return await send_signal(opened, system_clock(), tenant, run_id, signal, body)
+        plan = await _plan_of(opened, tenant, run_id) if signal in _ABOUT_A_STEP else None
+        kept = partial(payload_store, RunDirectory(runs_folder(None), run_id).payloads)
+        return await send_signal(
+            opened, system_clock(), tenant, run_id, signal, body, plan=plan, payloads=kept, fields=fields
+        )
 
     run = using_store(store, work)
     click.echo(f"{told} (the run is {run.status.value.lower()})")
@@ -41,16 +51,12 @@ def _send(store: str | None, tenant: str, run_id: str, signal: str, told: str, *
 _ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
 
 
-async def _check(store: Store, tenant: str, run_id: str, signal: str, body: dict[str, Any]) -> None:
+async def _plan_of(store: Store, tenant: str, run_id: str) -> Plan | None:
     run = await store.runs.find(tenant, run_id)
-    if run.status in TERMINAL:
-        return
-    directory = RunDirectory(runs_folder(None), run_id)
     try:
-        plan = load_plan(directory, run)
+        return load_plan(RunDirectory(runs_folder(None), run_id), run)
     except PlanMissing:
-        return
-    await check_signal(store, run, plan, signal, body, partial(payload_store, directory.payloads))
+        return None
 
 
 @click.command()
@@ -100,7 +106,7 @@ def skip_step(run_id: str, step: str, store: str | None, tenant: str, reason: st
 @_on_run
 @click.argument("step", required=False)
 @click.option("--field", "fields", multiple=True, metavar="NAME=VALUE", help="What the form asks for.")
-@click.option("--by", help="Who approves.")
+@click.option("--by", help="The name to record beside your user name.")
 def approve(
     run_id: str, step: str | None, store: str | None, tenant: str, fields: tuple[str, ...], by: str | None
 ) -> int:
@@ -112,7 +118,7 @@ def approve(
     if unclear is not None:
         raise click.BadParameter(f"{unclear!r} is not NAME=VALUE", param_hint="--field")
     form = dict(field.split("=", 1) for field in fields)
-    return _send(store, tenant, run_id, "APPROVE", "approved", stepId=step, form=form or None, by=by)
+    return _send(store, tenant, run_id, "APPROVE", "approved", form, stepId=step, claimedBy=by)
 
 
 @click.command()
@@ -120,7 +126,7 @@ def approve(
 @click.argument("step", required=False)
 @click.option("--reason", help="Why; kept in the log.")
 @click.option("--to", help="Go back to this step instead of failing.")
-@click.option("--by", help="Who rejects.")
+@click.option("--by", help="The name to record beside your user name.")
 def reject(
     run_id: str,
     step: str | None,
@@ -131,4 +137,4 @@ def reject(
     by: str | None,
 ) -> int:
     """Say no to an approval step; or, of a step in doubt, that it did not happen."""
-    return _send(store, tenant, run_id, "REJECT", "rejected", stepId=step, reason=reason, to=to, by=by)
+    return _send(store, tenant, run_id, "REJECT", "rejected", stepId=step, reason=reason, to=to, claimedBy=by)

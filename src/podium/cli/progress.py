@@ -231,6 +231,8 @@ def line_of(record: EventRecord) -> str | None:
             return "goes on"
         case EventType.BUDGET_CHARGED:
             return "\n         ".join(map(_soft_limit, payload.get("softLimits", ()))) or None
+        case EventType.SIGNAL_REJECTED:
+            return f"!  refused: {visible(str(payload.get('signalType')))}: {visible(str(payload.get('reason', '')))}"
         case EventType.SIGNAL_IGNORED:
             return f"!  ignored: {visible(str(payload.get('reason', '')))}"
         case _:

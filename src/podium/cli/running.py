@@ -27,7 +27,7 @@ from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.inputs import check_inputs, parse_inputs
-from podium.operations.signals import RunIsOver, check_signal, send_signal
+from podium.operations.signals import RunIsOver, check_may_drive, check_signal, send_signal
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import LEFT, Driving, Engine, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
@@ -238,6 +238,7 @@ def resume(
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
         known = await opened.get_run(RunId(run_id))
+        await check_may_drive(opened, system_clock(), known)
         if changed:
             from podium.operations.rerunning import carry_files_over, changed_request
 

@@ -286,9 +286,11 @@ _FORM_FIELD = Record(
     "form_field",
     "a field of a form",
     {
-        "type": Field(Choice(("string", "int", "number", "bool")), "What is asked for (default string)."),
+        "type": Field(
+            Choice(("string", "int", "number", "bool", "list", "map")), "Its type (default string)."
+        ),
         "required": Field(Flag(), "Approval needs an answer."),
-        "enum": Field(ListOf(Either((Text(), Number())), least=1), "The answers there are."),
+        "enum": Field(ListOf(Anything(), least=1), "The answers that are allowed."),
     },
 )
 _APPROVAL = Record(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping as MappingOf
 from typing import Any, Final
 
+from podium.core.declared import fits
 from podium.language.codes import Code
 from podium.language.diagnostics import quoted
 from podium.language.kinds import Kinds
@@ -14,14 +15,6 @@ from podium.language.tree import Mapping, Node, Sequence, told
 from podium.language.values import literal_of, scalar_at, value_at
 from podium.model.plan import Input
 
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "string": (str,),
-    "int": (int,),
-    "number": (int, float),
-    "bool": (bool,),
-    "list": (list,),
-    "map": (dict,),
-}
 _TOLD: Final = {
     "string": "text",
     "int": "a whole number",
@@ -30,13 +23,6 @@ _TOLD: Final = {
     "list": "a list",
     "map": "a mapping",
 }
-
-
-def fits(type_: str, value: Any) -> bool:
-    """Whether a value is of an input's type. A bool is no number."""
-    if isinstance(value, bool) and type_ != "bool":
-        return False
-    return isinstance(value, _TYPES[type_])
 
 
 def known_type(name: str, node: Node | None, checker: Checker) -> str | None:
@@ -67,9 +53,7 @@ def _input_of(name: str, node: Mapping, type_: str | None, problems: Problems) -
             f"the input {quoted(name)} has a default, so it is never missing.",
             "Remove `required`, or the default.",
         )
-    for item in enum.items if isinstance(enum, Sequence) else ():
-        _check_type(f"a value of {quoted(name)}", item, type_, problems, ", or change `type`")
-    values = tuple(literal_of(enum)) if enum is not None else ()
+    values = enum_of(name, enum, type_, problems)
     if default is not None:
         what = f"the default of {quoted(name)}"
         if _check_type(what, default, type_, problems, ", or change `type`"):
@@ -81,6 +65,13 @@ def _input_of(name: str, node: Mapping, type_: str | None, problems: Problems) -
         values,
         scalar_at(node, "description"),
     )
+
+
+def enum_of(name: str, enum: Node | None, type_: str | None, problems: Problems) -> tuple[Any, ...]:
+    """The values that are allowed; each has to be of the type."""
+    for item in enum.items if isinstance(enum, Sequence) else ():
+        _check_type(f"a value of {quoted(name)}", item, type_, problems, ", or change `type`")
+    return tuple(literal_of(enum)) if enum is not None else ()
 
 
 def _check_type(what: str, node: Node, type_: str | None, problems: Problems, otherwise: str = "") -> bool:

@@ -12,6 +12,7 @@ from podium.language.codes import Code
 from podium.language.conditions import step_named
 from podium.language.diagnostics import Report, quoted
 from podium.language.files import Files, FoundFile
+from podium.language.inputs import enum_of
 from podium.language.problems import Problems, suggestion
 from podium.language.reader import MAX_BYTES
 from podium.language.references import Names, Place
@@ -162,19 +163,20 @@ def _approval(node: Mapping, names: Names, _context: TaskContext) -> Body:
     message, form, assignee = (value_at(approval, key) for key in ("message", "form", "assignee"))
     return Approval(
         text_of(message, names, Place.STORED) if message is not None else "",
-        _form(form) if isinstance(form, Mapping) else {},
+        _form(form, names) if isinstance(form, Mapping) else {},
         text_of(assignee, names, Place.STORED) if assignee is not None else None,
     )
 
 
-def _form(node: Mapping) -> dict[str, FormField]:
+def _form(node: Mapping, names: Names) -> dict[str, FormField]:
     form: dict[str, FormField] = {}
     for key, entry in node.entries.items():
         assert isinstance(entry.value, Mapping)
-        enum = value_at(entry.value, "enum")
+        is_unclear = names.workflow.has_lost(entry.value, "type")
+        type_ = None if is_unclear else str(scalar_at(entry.value, "type", "string"))
         form[key] = FormField(
             **given(type=scalar_at(entry.value, "type"), required=scalar_at(entry.value, "required")),
-            enum=tuple(literal_of(enum)) if enum is not None else (),
+            enum=enum_of(key, value_at(entry.value, "enum"), type_, names.problems),
         )
     return form
 

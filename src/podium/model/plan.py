@@ -212,9 +212,9 @@ class Approval(_Part, frozen=True, tag="approval", tag_field="kind"):
 
 
 class FormField(_Part, frozen=True):
-    type: Literal["string", "int", "number", "bool"] = "string"
+    type: Literal["string", "int", "number", "bool", "list", "map"] = "string"
     required: bool = False
-    enum: tuple[str | int | float, ...] = ()
+    enum: tuple[Any, ...] = ()
 
 
 class Set(_Part, frozen=True, tag="set", tag_field="kind"):

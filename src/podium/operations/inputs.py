@@ -1,12 +1,11 @@
 """What a run is given: `--input k=v` and files of them, checked against what the workflow declares."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from podium.core.declared import parse_text, problem_of
 from podium.errors import PodiumError
 from podium.language.diagnostics import did_you_mean
-from podium.language.inputs import fits
 from podium.model.plan import Input, Workflow
 
 
@@ -24,13 +23,13 @@ def parse_inputs(given: Sequence[str], declared: Mapping[str, Input]) -> dict[st
         if not equals:
             raise InvalidInput(f"{text!r} is no input: write it as name=value")
         wanted = declared.get(name)
-        values[name] = value if wanted is None or wanted.type == "string" else _parsed(name, value, wanted)
+        values[name] = value if wanted is None else _parsed(name, value, wanted)
     return values
 
 
 def _parsed(name: str, value: str, wanted: Input) -> Any:
     try:
-        return json.loads(value)
+        return parse_text(value, wanted.type)
     except ValueError as error:
         raise InvalidInput(
             f"the input {name!r} is {value!r}, but its type is {wanted.type}: write it as JSON"
@@ -46,10 +45,8 @@ def check_inputs(given: Mapping[str, Any], workflow: Workflow) -> dict[str, Any]
             raise InvalidInput(
                 f"there is no input {name!r}. {did_you_mean(name, workflow.inputs)} Inputs: {known}."
             )
-        if not fits(wanted.type, value):
-            raise InvalidInput(f"the input {name!r} is {value!r}, but its type is {wanted.type}")
-        if wanted.enum and value not in wanted.enum:
-            raise InvalidInput(f"the input {name!r} is {value!r}; known: {', '.join(map(str, wanted.enum))}")
+        if problem := problem_of(value, wanted):
+            raise InvalidInput(f"the input {name!r} {problem}")
     for name, wanted in workflow.inputs.items():
         if wanted.required and name not in given:
             raise InvalidInput(f"the input {name!r} is missing; give it with --input {name}=VALUE")

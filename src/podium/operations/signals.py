@@ -1,53 +1,123 @@
-"""Signals: what a person asks of a run that is under way. Stored first, so none is lost while a run is busy or down."""
+"""Signals: what a person asks of a run that is under way. Stored first, so none is lost while a run is busy or down.
 
-from collections.abc import Callable
-from typing import Any
+Everything that can be wrong is checked before anything is recorded as accepted: whether the caller may ask (a step may
+not decide about its own run), whether the run is open, what the signal carries, and where the plan is known whether the
+run has any use for it. What is refused is recorded, too (`SignalRejected`), but not without limit.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
 from uuid import uuid4
 
+import msgspec
+
+from podium.core.declared import parse_text
+from podium.core.machine import Machine
+from podium.core.machine.signals import form_asked_by
 from podium.errors import PodiumError
 from podium.model.commands import Record
 from podium.model.events import EventType, encode_payload
 from podium.model.plan import Plan
 from podium.model.runs import Run
-from podium.model.times import timestamp
+from podium.model.times import seconds_between, timestamp
 from podium.model.transitions import TERMINAL
+from podium.operations.signal_payloads import InvalidSignal, check_payload
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.store import Store
+from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller
 from podium.runtime.replaying import replayed
 from podium.runtime.writing import foreseen, new_event
+
+_MAX_PER_MINUTE: Final = 60
+_LOOK_BACK: Final = 300
+_MAX_REASON: Final = 500
 
 
 class RunIsOver(PodiumError):
     code = "RUN_TERMINAL"
 
 
-async def send_signal(
-    store: Store, clock: Clock, tenant_id: str, run_id: str, signal_type: str, payload: dict[str, Any]
-) -> Run:
-    """Raises `RunNotFound`, for another tenant's run too, and `RunIsOver`; cancelling an ended run is no error."""
-    run = await store.runs.find(tenant_id, run_id)
-    if run.status in TERMINAL:
-        if signal_type == "CANCEL":
-            return run
-        raise RunIsOver(f"run {run_id!r} has ended ({run.status.value.lower()}); there is nothing to signal")
-    signal_id = str(uuid4())
-    body = {"signalId": signal_id, "signalType": signal_type, "payload": payload}
-    write = new_event(
-        run.identity,
-        EventType.SIGNAL_ACCEPTED,
-        timestamp(clock.now()),
-        encode_payload(body),
-        subject=signal_id,
-    )
-    await store.append(run.identity.run_id, [write])
-    return run
+class NotAllowed(PodiumError):
+    """A step asked something of its own run."""
+
+    code = "AUTHZ_DENIED"
+
+
+class TooManySignals(PodiumError):
+    """More than 60 signals of a run within a minute."""
+
+    code = "SIGNAL_RATE_LIMITED"
 
 
 class SignalWouldBeIgnored(PodiumError):
     """There is nothing in the run that it could act on; it was not sent."""
 
     code = "SIGNAL_IGNORED"
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """A signal on its way. `fields`: answers to a form as texts, to be read by the types that the form declares."""
+
+    signal_type: str
+    payload: dict[str, Any]
+    caller: Caller
+    fields: Mapping[str, str] = {}
+    signal_id: str = msgspec.field(default_factory=lambda: str(uuid4()))
+
+    def body(self) -> dict[str, Any]:
+        known = {"by": self.caller.user, "byUid": self.caller.uid, "byMethod": OS_USER}
+        return {"signalId": self.signal_id, "signalType": self.signal_type, "payload": self.payload, **known}
+
+
+async def send_signal(
+    store: Store,
+    clock: Clock,
+    tenant_id: str,
+    run_id: str,
+    signal_type: str,
+    payload: dict[str, Any],
+    *,
+    plan: Plan | None = None,
+    payloads: Callable[[], ArtifactStore] | None = None,
+    fields: Mapping[str, str] | None = None,
+    caller: Caller | None = None,
+) -> Run:
+    """Raises `RunNotFound`, for another tenant's run too, and the errors above; cancelling an ended run is no error.
+
+    With the `plan` it is also refused if the run could not use it as it is now.
+    """
+    run = await store.runs.find(tenant_id, run_id)
+    signal = Signal(signal_type, payload, caller or this_caller(), fields or {})
+    try:
+        await _check_caller(store, run, signal)
+        if run.status in TERMINAL and signal_type == "CANCEL":
+            return run
+        signal = await _checked(store, run, signal, plan, payloads)
+    except (NotAllowed, RunIsOver, InvalidSignal) as refusal:
+        await _record_refusal(store, clock, run, signal, refusal)
+        raise
+    if (
+        signal_type != "CANCEL"
+        and await _recent(store, clock, run, EventType.SIGNAL_ACCEPTED) >= _MAX_PER_MINUTE
+    ):
+        raise TooManySignals(
+            f"run {run_id!r} was sent {_MAX_PER_MINUTE} signals within a minute; try again in a minute, "
+            f"or `podium cancel {run_id}`"
+        )
+    await _append(store, clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body())
+    return run
+
+
+async def check_may_drive(store: Store, clock: Clock, run: Run, caller: Caller | None = None) -> None:
+    """Raises `NotAllowed` if a process of the run itself wants to resume it."""
+    signal = Signal("RESUME", {}, caller or this_caller())
+    try:
+        await _check_caller(store, run, signal)
+    except NotAllowed as refusal:
+        await _record_refusal(store, clock, run, signal, refusal)
+        raise
 
 
 async def check_signal(
@@ -59,13 +129,92 @@ async def check_signal(
     payloads: Callable[[], ArtifactStore] | None = None,
 ) -> None:
     """Raises `SignalWouldBeIgnored` with the reason that the machine gives, as the run stands now."""
+    machine = await replayed(store, run.identity.run_id, plan, payloads)
+    _try_out(run, machine, Signal(signal_type, payload, this_caller()))
+
+
+async def _checked(
+    store: Store, run: Run, signal: Signal, plan: Plan | None, payloads: Callable[[], ArtifactStore] | None
+) -> Signal:
+    """The signal as it is to be sent: the texts of a form have become values."""
     run_id = run.identity.run_id
+    if run.status in TERMINAL:
+        ended = run.status.value.lower()
+        raise RunIsOver(f"run {run_id!r} has ended ({ended}); there is nothing to signal")
+    check_payload(signal.signal_type, signal.payload)
+    if plan is None:
+        return _with_form(signal, dict(signal.fields)) if signal.fields else signal
     machine = await replayed(store, run_id, plan, payloads)
-    body = {"signalId": "tried", "signalType": signal_type, "payload": payload}
+    if signal.fields:
+        signal = _with_form(signal, _read_fields(machine, signal))
+    _try_out(run, machine, signal)
+    return signal
+
+
+def _with_form(signal: Signal, form: dict[str, Any]) -> Signal:
+    filled_in = msgspec.structs.replace(signal, payload={**signal.payload, "form": form})
+    check_payload(filled_in.signal_type, filled_in.payload)
+    return filled_in
+
+
+def _read_fields(machine: Machine, signal: Signal) -> dict[str, Any]:
+    declared = form_asked_by(machine, signal.payload)
+    values: dict[str, Any] = {}
+    for name, text in signal.fields.items():
+        try:
+            values[name] = parse_text(text, declared[name].type) if name in declared else text
+        except ValueError:
+            values[name] = text  # the check of the form says what is wrong with it
+    return values
+
+
+def _try_out(run: Run, machine: Machine, signal: Signal) -> None:
+    """What the machine would say to it."""
+    run_id = run.identity.run_id
     tried = new_event(
-        run.identity, EventType.SIGNAL_ACCEPTED, machine.now, encode_payload(body), subject="tried"
+        run.identity, EventType.SIGNAL_ACCEPTED, machine.now, encode_payload(signal.body()), subject="tried"
     )
     for command in machine.advance(foreseen(run.identity, tried, machine.last_seq + 1, tried.payload)):
         if isinstance(command, Record) and command.event_type == EventType.SIGNAL_IGNORED:
-            reason = command.payload["reason"]
-            raise SignalWouldBeIgnored(f"{reason}; see what the run waits for with `podium why {run_id}`")
+            reason = f"{command.payload['reason']}; see what the run waits for with `podium why {run_id}`"
+            if command.payload.get("code") == InvalidSignal.code:
+                raise InvalidSignal(reason)
+            raise SignalWouldBeIgnored(reason)
+
+
+async def _check_caller(store: Store, run: Run, signal: Signal) -> None:
+    run_id = run.identity.run_id
+    held = await store.held_lease(run_id)
+    reason = reason_to_refuse(signal.caller, run_id, held.lease.owner if held is not None else None)
+    if reason is not None:
+        raise NotAllowed(
+            f"a step cannot approve, signal or resume its own run {run_id!r}: {reason}. "
+            "Do it from a terminal that was not started by the run"
+        )
+
+
+async def _record_refusal(store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError) -> None:
+    """So that attempts are seen; an endless loop of them does not fill the log."""
+    with suppress(PodiumError):
+        if await _recent(store, clock, run, EventType.SIGNAL_REJECTED) < _MAX_PER_MINUTE:
+            body = signal.body()
+            del body["payload"]  # of any size, and possibly anything
+            body |= {"code": refusal.code, "reason": str(refusal)[:_MAX_REASON]}
+            await _append(store, clock, run, EventType.SIGNAL_REJECTED, signal.signal_id, body)
+
+
+async def _recent(store: Store, clock: Clock, run: Run, event_type: EventType) -> int:
+    """How many such events the run had in the last minute, among its newest."""
+    now = timestamp(clock.now())
+    records = await store.read(run.identity.run_id, after=max(0, run.head - _LOOK_BACK), limit=_LOOK_BACK)
+    return sum(
+        1 for one in records if one.event_type == event_type and seconds_between(one.emitted_at, now) < 60
+    )
+
+
+async def _append(
+    store: Store, clock: Clock, run: Run, event_type: EventType, signal_id: str, body: dict[str, Any]
+) -> None:
+    at = timestamp(clock.now())
+    write = new_event(run.identity, event_type, at, encode_payload(body), subject=signal_id)
+    await store.append(run.identity.run_id, [write])

@@ -94,6 +94,8 @@ def told(record: EventRecord) -> str:
             return "run cancelled"
         case EventType.SIGNAL_ACCEPTED:
             return f"signal {payload.get('signalType')}"
+        case EventType.SIGNAL_REJECTED:
+            return f"signal {payload.get('signalType')} refused: {payload.get('reason')}"
         case _:
             return record.event_type
 

@@ -24,6 +24,7 @@ from podium.model.plan import (
     Error,
     ErrorStep,
     ForEach,
+    FormField,
     Gate,
     Goto,
     Group,
@@ -117,8 +118,8 @@ def put(name: str, values: dict[str, Data], **facts: Any) -> Step:
     return Step(name, Set(values), **facts)
 
 
-def approval(name: str, **facts: Any) -> Step:
-    return Step(name, Approval("May it?"), **facts)
+def approval(name: str, *, form: dict[str, FormField] | None = None, **facts: Any) -> Step:
+    return Step(name, Approval("May it?", form or {}), **facts)
 
 
 def group(name: str, *steps: Step, **facts: Any) -> Step:

@@ -7,7 +7,7 @@ import pytest
 from podium.model.commands import Probe, Question, RunTask
 from podium.model.conditions import All, AnyOf, EnvSet, Not, StepIs
 from podium.model.events import EventType
-from podium.model.plan import Budget, DataMap, Discipline, Retry
+from podium.model.plan import Budget, DataMap, Discipline, FormField, Retry
 from tests.unit.machine.building import (
     NO,
     YES,
@@ -308,7 +308,7 @@ def test_a_running_step_cannot_be_skipped() -> None:
 
 def test_an_approval_carries_its_form_on() -> None:
     step = task("b", ref("steps", "ok", "form", "size"))
-    host = Host(plan(approval("ok"), step)).start()
+    host = Host(plan(approval("ok", form={"size": FormField("int")}), step)).start()
     assert host.last("ok", "StepStarted") == {"approval": {"message": "May it?"}}
     host.signal("APPROVE", stepId="ok", form={"size": 3}, by="ann")
     (command,) = (one for one in host.commands if isinstance(one, RunTask))
@@ -489,6 +489,10 @@ def test_an_approval_with_an_unfilled_form_is_ignored_and_the_question_stays() -
     host = Host("steps: [{name: Ask, approval: {message: Ship?, form: {channel: {required: true}}}}]").start()
     host.signal("APPROVE", stepId="Ask")
     assert (host.ended, host.log[-1].event_type) == ("", "SignalIgnored")
-    assert host.payload(-1)["reason"] == "the form needs 'channel'"
+    assert host.payload(-1)["reason"] == "the form needs the field 'channel' (string)"
+    assert host.payload(-1)["code"] == "SIGNAL_INVALID_PAYLOAD"
+    for wrong in ({"channel": 1}, {"channel": "beta", "more": "x"}, ["channel"], "beta"):
+        host.signal("APPROVE", stepId="Ask", form=wrong)
+        assert (host.ended, host.log[-1].event_type) == ("", "SignalIgnored")
     host.signal("APPROVE", stepId="Ask", form={"channel": "beta"})
     assert host.ended == "Completed"

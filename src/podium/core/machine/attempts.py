@@ -425,6 +425,10 @@ def _named(payload: dict[str, Any]) -> Any:
                 yield "output_bytes", value
             case "statusCode":
                 yield "status_code", value
+            case "claimedBy":
+                yield "claimed_by", value
+            case "byMethod":
+                yield "by_method", value
             case "output" if isinstance(value, str):
                 # Like command substitution: tools end their output with a newline.
                 yield key, value.rstrip("\n")

@@ -3,15 +3,16 @@
 A signal that finds nothing to act on is recorded as ignored, with the reason; it never fails.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from podium.core.declared import form_problem
 from podium.core.machine import attempts, calls, graphs, holds, routing
 from podium.core.machine.budgets import Purse
 from podium.core.machine.tree import RUN_PATH, Outcome, Phase, Visit
 from podium.core.machine.values import workflow_of
 from podium.model.events import EventType
-from podium.model.plan import Approval, Budget
+from podium.model.plan import Approval, Budget, FormField
 
 if TYPE_CHECKING:
     from podium.core.machine.machine import Machine
@@ -23,6 +24,9 @@ def accepted(m: "Machine", payload: dict[str, Any]) -> None:
         return
     body = payload.get("payload")
     told = body if isinstance(body, dict) else {}
+    if isinstance(payload.get("by"), str):
+        # What is known about the sender, whatever the sender says.
+        told = {**told, "by": payload["by"], "byMethod": payload.get("byMethod")}
     signal_id = str(payload.get("signalId") or "")
     facts = {"signalId": signal_id}
     if told.get("reason"):
@@ -31,7 +35,15 @@ def accepted(m: "Machine", payload: dict[str, Any]) -> None:
         return
     ignored = act(m, told, facts)
     if ignored:
-        m.record(EventType.SIGNAL_IGNORED, None, 1, {"signalId": signal_id, "reason": ignored})
+        code = {"code": ignored.code} if isinstance(ignored, _Invalid) else {}
+        m.record(EventType.SIGNAL_IGNORED, None, 1, {"signalId": signal_id, "reason": str(ignored), **code})
+
+
+class _Invalid(str):
+    """A reason to ignore a signal: it carries what it should not."""
+
+    __slots__ = ()
+    code = "SIGNAL_INVALID_PAYLOAD"
 
 
 def _pause(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
@@ -124,11 +136,10 @@ def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     if visit is None:
         return "nobody is asked there"
     form = body.get("form") or {}
-    missing = _missing(visit, form)
-    if missing:
-        return f"the form needs {missing!r}"
+    if problem := form_problem(form, _form_of(visit)):
+        return _Invalid(problem)
     m.forget(visit.wait)
-    fields = {"form": form, "by": body.get("by")}
+    fields = {"form": form, **_sender(body)}
     outcome = Outcome("success", 0, fields=fields)
     if visit.phase is Phase.DOUBT:
         # It did happen: that stands as the next attempt, since the log has the end of the doubtful one.
@@ -138,12 +149,21 @@ def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     return ""
 
 
-def _missing(visit: Visit, given: Any) -> str | None:
-    """The first field of an approval's form that has to be filled in and is not."""
+def form_asked_by(m: "Machine", body: dict[str, Any]) -> Mapping[str, FormField]:
+    """The form that an answer with this body would fill in; empty if there is none."""
+    visit = _asked(m, body)
+    return _form_of(visit) if visit is not None else {}
+
+
+def _form_of(visit: Visit) -> Mapping[str, FormField]:
     asked = visit.node.body if visit.node is not None else None
-    if not isinstance(asked, Approval) or not isinstance(given, dict):
-        return None
-    return next((name for name, field in asked.form.items() if field.required and name not in given), None)
+    return asked.form if isinstance(asked, Approval) else {}
+
+
+def _sender(body: dict[str, Any]) -> dict[str, Any]:
+    """Who answered: the user that is known, how, and the name the sender gave."""
+    sender = {"by": body.get("by")}
+    return sender | {name: body[name] for name in ("byMethod", "claimedBy") if body.get(name) is not None}
 
 
 def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
@@ -154,9 +174,9 @@ def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     m.forget(visit.wait)
     reason = str(body.get("reason") or "rejected")
     told = {"category": "USER", "code": "REJECTED", "message": reason, "retryable": False}
-    outcome = Outcome("failure", routing.FAILED, error=told, fields={"by": body.get("by")})
+    outcome = Outcome("failure", routing.FAILED, error=told, fields=_sender(body))
     if visit.phase is Phase.ASK:
-        attempts.record_end(m, visit, outcome, **facts)
+        attempts.record_end(m, visit, outcome, **{**_sender(body), **facts})
         target = body.get("to")
         if isinstance(target, str) and not visit.scope.block.is_graph and target in visit.scope.block.index:
             visit.goto = target

@@ -97,6 +97,16 @@ def has_in_environment(pid: int, entries: list[bytes]) -> bool:
     return all(entry in environment for entry in entries)
 
 
+def variable(pid: int, name: str) -> str:
+    """A variable of the environment that the process was started with; empty if it has none or may not be asked."""
+    try:
+        entries = _content(f"/proc/{pid}/environ").split(b"\0")
+    except OSError:
+        return ""
+    mark = f"{name}=".encode()
+    return next((os.fsdecode(one[len(mark) :]) for one in entries if one.startswith(mark)), "")
+
+
 def everyone() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 

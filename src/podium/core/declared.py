@@ -1,0 +1,76 @@
+"""Values that are declared before they are given: inputs of a run, fields of a form. One check for all of them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "int": (int,),
+    "number": (int, float),
+    "bool": (bool,),
+    "list": (list,),
+    "map": (dict,),
+}
+_MAX_SHOWN: Final = 100
+
+
+class Declared(Protocol):
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def required(self) -> bool: ...
+
+    @property
+    def enum(self) -> tuple[Any, ...]: ...
+
+
+def fits(type_: str, value: Any) -> bool:
+    """Whether a value is of a declared type. A bool is not a number."""
+    if isinstance(value, bool) and type_ != "bool":
+        return False
+    return isinstance(value, _TYPES[type_])
+
+
+def parse_text(text: str, type_: str) -> Any:
+    """A value that was given as text: everything but a string is written as JSON. Raises ValueError."""
+    return text if type_ == "string" else json.loads(text, parse_constant=_refuse)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def problem_of(value: Any, wanted: Declared) -> str:
+    """What is wrong with a value, as the end of a sentence about it; empty if nothing is."""
+    if not fits(wanted.type, value):
+        return f"is {_shown(value)}, but its type is {wanted.type}"
+    if wanted.enum and value not in wanted.enum:
+        return f"is {_shown(value)}; allowed: {', '.join(map(str, wanted.enum))}"
+    return ""
+
+
+def form_problem(given: Any, declared: Mapping[str, Declared]) -> str:
+    """The first thing that is wrong with a filled-in form; empty if nothing is."""
+    if not isinstance(given, Mapping):
+        return f"the form is {_shown(given)}, not a mapping of fields"
+    for name, value in given.items():
+        wanted = declared.get(name)
+        if wanted is None:
+            known = ", ".join(declared)
+            return f"the form has no field {_shown(name)}" + (
+                f"; fields: {known}" if known else " and no others"
+            )
+        if problem := problem_of(value, wanted):
+            return f"the field {name!r} {problem}"
+    for name, wanted in declared.items():
+        if wanted.required and name not in given:
+            allowed = f"; allowed: {', '.join(map(str, wanted.enum))}" if wanted.enum else f" ({wanted.type})"
+            return f"the form needs the field {name!r}{allowed}"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
