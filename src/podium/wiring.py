@@ -99,10 +99,12 @@ def local_engine(
     *,
     lease: float | None = None,
     lock_wait: float | None = None,
+    outage: float | None = None,
     recordings: "Recordings | None" = None,
 ) -> Engine:
-    """`lease`, `lock_wait`: seconds, else PODIUM_LEASE and PODIUM_LOCK_WAIT, else the engine's own."""
+    """Durations in seconds, else PODIUM_LEASE, PODIUM_LOCK_WAIT and PODIUM_STORE_OUTAGE, else the engine's own."""
     from podium.engines.local import LEASE, LOCK_WAIT, LocalEngine
+    from podium.runtime.outages import OUTAGE
 
     return LocalEngine(
         store,
@@ -110,6 +112,7 @@ def local_engine(
         runs,
         lease=_seconds(lease, "PODIUM_LEASE", LEASE),
         lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
+        outage=_seconds(outage, "PODIUM_STORE_OUTAGE", OUTAGE),
         artifacts=payload_store,
         providers=all_providers,
         recordings=recordings,

@@ -19,7 +19,14 @@ from podium.wiring import open_store
 from tests.unit.driving.scripted import canonical
 
 PODIUM = [sys.executable, "-m", "podium"]
-_OURS = ("PODIUM_STORE", "PODIUM_RUNS", "PODIUM_LEASE", "PODIUM_LOCK_WAIT", "PODIUM_RUN_ID")
+_OURS = (
+    "PODIUM_STORE",
+    "PODIUM_RUNS",
+    "PODIUM_LEASE",
+    "PODIUM_LOCK_WAIT",
+    "PODIUM_STORE_OUTAGE",
+    "PODIUM_RUN_ID",
+)
 
 
 class Place:

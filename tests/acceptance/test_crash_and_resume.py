@@ -197,7 +197,9 @@ def test_a_store_that_takes_nothing_more_is_told_and_nothing_goes_on_unrecorded(
           - {name: B, command: [touch, second]}
         """
     )
-    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    process = place.begin(
+        "run", "w.yaml", "--run-id", place.run_id, "--quiet", env={"PODIUM_STORE_OUTAGE": "1"}
+    )
     until((place.folder / "begun").exists)
     holder = subprocess.Popen(
         [sys.executable, "-c", _HOLD, str(place.runs / "podium.db")], stdout=subprocess.PIPE, text=True
@@ -212,6 +214,7 @@ def test_a_store_that_takes_nothing_more_is_told_and_nothing_goes_on_unrecorded(
         holder.communicate()
     assert code == 69, err
     assert "STORE_UNAVAILABLE" in err
+    assert f"podium resume {place.run_id}" in err
     assert not (place.folder / "second").exists()
     assert not place.processes()
     assert [event["eventType"] for event in place.events()][-1] == "StepStarted"

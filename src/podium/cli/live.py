@@ -14,6 +14,7 @@ from podium.cli.progress import Lines, line_of
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
+from podium.ports.engine import Notice
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
 
@@ -28,6 +29,7 @@ class LiveView(Lines):
         self._name = name
         self._running: dict[tuple[str, int], float] = {}
         self._items: dict[str, list[int]] = {}
+        self._notices: dict[str, str] = {}
         self._console = Console()
         self._live = Live(
             console=self._console, refresh_per_second=8, get_renderable=self._now, transient=True
@@ -55,6 +57,14 @@ class LiveView(Lines):
             if failed:
                 self._show_end(record)
 
+    def notice(self, notice: Notice) -> None:
+        """It stays until it is over."""
+        if notice.is_over:
+            self._notices.pop(notice.subject, None)
+            self._console.print(Text(visible(notice.text), style="green"))
+        else:
+            self._notices[notice.subject] = notice.text
+
     def _count(self, record: EventRecord) -> None:
         if record.step_id is None:
             return
@@ -71,7 +81,7 @@ class LiveView(Lines):
 
     def _now(self) -> RenderableType:
         now = time.monotonic()
-        lines: list[Text] = []
+        lines = [Text(visible(text), style="bold red") for text in self._notices.values()]
         for loop, (done, failed) in self._items.items():
             told = f"   {visible(loop)}: {done} steps done" + (f", {failed} failed" if failed else "")
             lines.append(Text(told, style="cyan"))

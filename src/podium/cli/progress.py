@@ -17,7 +17,7 @@ from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
 from podium.model.plan import Plan
-from podium.ports.engine import RunEnded
+from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
 
@@ -28,6 +28,10 @@ class ProgressView(Protocol):
     def begin(self, run_id: RunId) -> None: ...
 
     def observe(self, records: Sequence[EventRecord]) -> None: ...
+
+    def notice(self, notice: Notice) -> None:
+        """What this process waits for."""
+        ...
 
     async def follow(self) -> None:
         """Show what cannot be seen from events, until cancelled."""
@@ -72,6 +76,9 @@ class Quiet:
         for record in records:
             if record.event_type == EventType.BUDGET_CHARGED:
                 self.usage = msgspec.json.decode(record.payload)["total"]
+
+    def notice(self, notice: Notice) -> None:
+        pass
 
     async def follow(self) -> None:
         pass
@@ -121,6 +128,9 @@ class Lines(Quiet):
                 self._shown |= dict.fromkeys(self._all_files(record), (record.step_id or "", 0))
             elif record.event_type == EventType.STEP_FAILED and not self._stream:
                 self._show_end(record)
+
+    def notice(self, notice: Notice) -> None:
+        click.echo(f"{time.strftime('%H:%M:%S', time.gmtime())} !  {visible(notice.text)}")
 
     async def follow(self) -> None:
         """With --stream: what steps print, as they print it."""
@@ -186,6 +196,10 @@ class JsonLines:
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
             click.echo(spelled_json(encode_envelope(record).decode()))
+
+    def notice(self, notice: Notice) -> None:
+        # Programs get events and nothing else.
+        click.echo(visible(notice.text), err=True)
 
     async def follow(self) -> None:
         pass

@@ -29,7 +29,7 @@ from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.signals import RunIsOver, check_may_drive, check_signal, send_signal
 from podium.operations.workflows import load_workflow
-from podium.ports.engine import LEFT, Driving, Engine, Observer, RunEnded, RunRequest
+from podium.ports.engine import LEFT, Driving, Engine, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime.ends import last_end
 from podium.runtime.kept_plan import load_plan
@@ -308,6 +308,7 @@ async def _drive_again(
             reopen=reopen,
             no_wait=no_wait,
             lock_wait=lock_wait,
+            notify=_notifier(view),
         )
 
 
@@ -376,6 +377,7 @@ async def _drive_new(
             observers=await _observers(view, store, created, ask=not no_wait),
             on_driving=on_driving,
             no_wait=no_wait,
+            notify=_notifier(view),
         )
 
 
@@ -442,6 +444,14 @@ def _begin(view: ProgressView, run_id: RunId) -> None:
     """A reader that went away does not keep a run from beginning."""
     with contextlib.suppress(BrokenPipeError):
         view.begin(run_id)
+
+
+def _notifier(view: ProgressView) -> Callable[[Notice], None]:
+    def notify(notice: Notice) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            view.notice(notice)
+
+    return notify
 
 
 async def _what_it_waits_for(store: Store, folder: Path, run_id: RunId) -> "Sequence[Reason]":

@@ -21,7 +21,7 @@ from podium.core.canonical import canonical_sha256
 from podium.core.machine import RULES_VERSION
 from podium.core.plans import located_steps, plan_bytes, steps_of
 from podium.environment import hide_environment
-from podium.errors import PodiumError, RunNotFound, StaleFence
+from podium.errors import PodiumError, RunNotFound
 from podium.model.commands import RunTask
 from podium.model.events import (
     MOST_PAYLOAD_BYTES,
@@ -38,14 +38,16 @@ from podium.model.times import Timestamp, timestamp
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
-from podium.ports.engine import LEFT, RESUMABLE, Driving, Observer, RunEnded, RunRequest
+from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.ends import ended_by
 from podium.runtime.journal import Journal
 from podium.runtime.kept_plan import load_plan
+from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
+from podium.runtime.outages import OUTAGE, Outages
 from podium.runtime.preflight import Readiness, Surroundings, check_needs
 from podium.runtime.reopening import NotAsDecided, Reopening
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
@@ -65,7 +67,6 @@ if TYPE_CHECKING:
 
 LEASE: Final = DRIVER_LEASE
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
-_RENEW_SECONDS: Final = 10.0
 # How much longer than a lease lasts its lapse is waited for.
 _LAPSE_MARGIN: Final = timedelta(seconds=5)
 _KEEP_UP_SECONDS: Final = 0.25
@@ -104,6 +105,7 @@ class LocalEngine:
         inline: dict[str, Callable[..., Any]] | None = None,
         lease: timedelta = LEASE,
         lock_wait: timedelta = LOCK_WAIT,
+        outage: timedelta = OUTAGE,
         artifacts: Callable[[Path], ArtifactStore] | None = None,
         providers: "Callable[[], Providers] | None" = None,
         recordings: "Recordings | None" = None,
@@ -116,6 +118,8 @@ class LocalEngine:
         self._inline = inline or {}
         self._lease = lease
         self._lock_wait = lock_wait
+        # How long a store that is away is waited for.
+        self._outage = outage
         # Where a run's large values are kept, below its directory; made when there is one.
         self._artifacts = artifacts
         # Who answers agent steps; asked for by the first plan that has one.
@@ -195,6 +199,7 @@ class LocalEngine:
         reopen: int | None = None,
         no_wait: bool = False,
         lock_wait: float | None = None,
+        notify: Callable[[Notice], None] | None = None,
     ) -> RunEnded:
         directory = RunDirectory(self._runs, run_id)
         run = await self._store.get_run(run_id)
@@ -211,16 +216,16 @@ class LocalEngine:
             if lease is None:
                 lease = await self._claim_soon(run_id, lock)
             lock.tell(lease)
+            keeper = LeaseKeeper(self._store, lease, self._lease, lock.tell)
             driving = _Driving()
             if on_driving is not None:
                 on_driving(driving)
             try:
                 return await self._drive(
-                    reopening, directory, lock, lease, observers, driving, no_wait=no_wait
+                    reopening, directory, lock, keeper, observers, driving, no_wait=no_wait, notify=notify
                 )
             finally:
-                with contextlib.suppress(PodiumError):
-                    await self._store.release(lease)
+                await keeper.release()
         finally:
             lock.give()
 
@@ -291,11 +296,12 @@ class LocalEngine:
         reopening: Reopening,
         directory: RunDirectory,
         lock: RunLock,
-        lease: Lease,
+        keeper: LeaseKeeper,
         observers: Sequence[Observer],
         driving: "_Driving",
         *,
         no_wait: bool,
+        notify: Callable[[Notice], None] | None,
     ) -> RunEnded:
         run_id = reopening.run_id
         await reopening.check()  # much may have happened while we waited for our turn
@@ -320,21 +326,25 @@ class LocalEngine:
             observers=list(observers),
             payloads=self._payloads(directory),
         )
-        driver = Driver(plan, run.identity, lease.fence, world)
+        world.outages = outages = Outages(
+            run_id, lambda: timestamp(self._clock.now()), budget=self._outage, notify=notify
+        )
+        outages.on_return.append(keeper.wake)
+        driver = Driver(plan, run.identity, keeper.lease.fence, world)
         journal = Journal(directory)
         state = StateFile(directory, plan, run_id, driver, lock.is_held)
         world.views += [journal, state]
         if run.status in TERMINAL and reopening.is_wanted:
-            await reopening.carry_out(lease)
+            await reopening.carry_out(keeper.lease)
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED):
             driver.happen(
                 Happening(
                     EventType.RUN_STARTED, payload=self._start(plan, asked.get("inputs", {}), facts, host)
                 )
             )
-        driving.begin(driver)
+        driving.begin(driver, outages)
         helpers = [
-            asyncio.create_task(self._renew(lease, driver)),
+            asyncio.create_task(keeper.keep(driver)),
             asyncio.create_task(lock.refresh()),
             asyncio.create_task(_keep_up(directory, driving, state, journal)),
         ]
@@ -467,19 +477,6 @@ class LocalEngine:
             env = masked(env, host.redactor)
         return {"rulesVersion": RULES_VERSION, "inputs": inputs, "env": env, "run": facts}
 
-    async def _renew(self, lease: Lease, driver: Driver) -> None:
-        while True:
-            await asyncio.sleep(min(_RENEW_SECONDS, self._lease.total_seconds() / 3))
-            try:
-                renewed = await self._store.renew(lease, ttl=self._lease)
-            except PodiumError:
-                continue  # the store is away for a moment; the lease itself says how long that may last
-            if renewed is None:
-                told = f"run {lease.run_id!r} was taken over by somebody else; nothing more is written here"
-                driver.lose(StaleFence(told))
-                return
-            lease = renewed
-
 
 def _completed(run_id: RunId) -> RunEndedAlready:
     return RunEndedAlready(f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`")
@@ -522,11 +519,13 @@ class _Driving:
 
     def __init__(self) -> None:
         self._driver: Driver | None = None
+        self._outages: Outages | None = None
         # Asked for before there was a driver.
         self._early: list[Happening] = []
 
-    def begin(self, driver: Driver) -> None:
+    def begin(self, driver: Driver, outages: Outages) -> None:
         self._driver = driver
+        self._outages = outages
         for happening in self._early:
             driver.happen(happening)
 
@@ -535,6 +534,9 @@ class _Driving:
             self._driver.tell_views()
 
     def cancel(self, reason: str, *, force: bool = False) -> None:
+        if force and self._outages is not None:
+            # What is asked for cannot be recorded while the store is away: the run is left as it is.
+            self._outages.give_up()
         signal_id = str(uuid4())
         payload = {
             "signalId": signal_id,

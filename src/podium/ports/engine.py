@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from podium.model.events import EventRecord
 from podium.model.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
@@ -50,6 +50,15 @@ class RunEnded:
     error: str
 
 
+class Notice(NamedTuple):
+    """Something that a person who watches should know and that is not in the log: what this process waits for."""
+
+    # Notices of one subject replace one another.
+    subject: str
+    text: str
+    is_over: bool = False
+
+
 class Driving(Protocol):
     """A run under way in this process."""
 
@@ -70,6 +79,7 @@ class Engine(Protocol):
         reopen: int | None = None,
         no_wait: bool = False,
         lock_wait: float | None = None,
+        notify: Callable[[Notice], None] | None = None,
     ) -> RunEnded:
         """Drive a run to its end. Raises `RunLocked` if another process drives it, or has ended it.
 

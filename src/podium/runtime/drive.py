@@ -21,7 +21,7 @@ import msgspec
 
 from podium.core.machine import Machine
 from podium.core.machine.tree import EndedIteration
-from podium.errors import InvalidEvent, LogMoved, PodiumError, StaleFence
+from podium.errors import InvalidEvent, LogMoved, PodiumError, StaleFence, StoreUnavailable
 from podium.model.commands import CancelTask, CancelTimer, Command, Probe, Question, Record, RunTask, SetTimer
 from podium.model.events import (
     MOST_PAYLOAD_BYTES,
@@ -39,7 +39,8 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, EventLog
 from podium.runtime.drive_clock import MAX_WAIT_SECONDS, DriveClock
-from podium.runtime.recording import Recorder
+from podium.runtime.outages import Outages
+from podium.runtime.recording import WRITE_BUDGET, Recorder
 from podium.runtime.spilling import is_spilled, spill, whole
 from podium.runtime.tasks.order import TaskResult, stopped
 from podium.runtime.writing import foreseen, new_event
@@ -48,6 +49,8 @@ Observer = Callable[[Sequence[EventRecord]], None]
 
 _READ_AT_ONCE: Final = 5000
 _LOOK_SECONDS: Final = 0.1
+# While the store is away.
+_LOOK_AGAIN_SECONDS: Final = 0.5
 # So that one commit does not grow without end while its caller waits.
 _MOST_AT_ONCE: Final = 500
 # What views wait for at most: so many records, or so long. A function that blocks this process must not hide itself.
@@ -90,6 +93,8 @@ class World:
     views: list[Observer] = field(default_factory=list)
     # Told of every record once and in order, from now on, at once.
     observers: list[Observer] = field(default_factory=list)
+    # What to do when the store is away; None: give up at once.
+    outages: Outages | None = None
     # Where values go that are too large for an event; made when the first one comes.
     payloads: Callable[[], ArtifactStore] | None = None
 
@@ -133,6 +138,11 @@ class Driver:
         self._world = world
         self._clock = DriveClock(world.clock)
         self._recorder = Recorder(world.log)
+        self._outages = world.outages or Outages(identity.run_id, self.now)
+        # While the lease is claimed again: its fence is about to change.
+        self._reclaiming: asyncio.Future[None] | None = None
+        # No task is begun: the run has lost its slot.
+        self._is_suspended = False
         self.machine = Machine(plan)
         self.machine.ended_iterations = deque()
         self._inbox: deque[Happening] = deque()
@@ -225,9 +235,7 @@ class Driver:
         """Fold what is in the log; returns the last record."""
         last: EventRecord | None = None
         while True:
-            records = await self._world.log.read(
-                self._identity.run_id, after=self.machine.last_seq, limit=_READ_AT_ONCE
-            )
+            records = await self._read_next()
             for record in records:
                 self._check_owner(record)
                 self._keep_context(record.event_type)
@@ -240,6 +248,16 @@ class Driver:
                 return last
             last = records[-1]
             self._keep_machine()
+
+    async def _read_next(self) -> list[EventRecord]:
+        """What is in the log and not folded yet; however long the store is away."""
+        read = partial(
+            self._world.log.read, self._identity.run_id, after=self.machine.last_seq, limit=_READ_AT_ONCE
+        )
+        try:
+            return await read()
+        except StoreUnavailable as error:
+            return await self._outages.outlast(error, read)
 
     def _check_owner(self, record: EventRecord) -> None:
         """While we drive, others may only signal. Whoever writes more has taken over: nothing follows from it here."""
@@ -268,10 +286,20 @@ class Driver:
         """Look now and then for what others write: signals. A busy run learns of them at its next append anyway."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            # A store that is away is noticed by who has something to write.
-            with contextlib.suppress(PodiumError):
-                if await self._world.log.read(self._identity.run_id, after=self.machine.last_seq, limit=1):
-                    self.happen(_NUDGE)
+            try:
+                found = await self._world.log.read(
+                    self._identity.run_id, after=self.machine.last_seq, limit=1
+                )
+            except StoreUnavailable as error:
+                # A run that has nothing to write is not ended by that; it is only said.
+                self._outages.failed(error)
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                continue
+            except PodiumError:
+                continue
+            self._outages.succeeded()
+            if found:
+                self.happen(_NUDGE)
 
     async def _begin_again(self) -> EventRecord | None:
         """After a replay: everything that is owed. What was begun before may have left processes behind."""
@@ -388,9 +416,7 @@ class Driver:
 
     async def _read_on(self, batch: "_Batch") -> None:
         """What others have written, in its order."""
-        records = await self._world.log.read(
-            self._identity.run_id, after=self.machine.last_seq, limit=_READ_AT_ONCE
-        )
+        records = await self._read_next()
         for record in records:
             self._check_owner(record)
             commands = self.machine.advance(await whole(record, self._world.payloads))
@@ -406,16 +432,8 @@ class Driver:
         if batch.writes:
             self._ours = frozenset(write.event_id for write in batch.writes)
             try:
-                appended = await self._recorder.append(
-                    self._identity.run_id,
-                    batch.writes if batch.fits else await self._all_storable(batch.writes),
-                    fence=self._fence,
-                    after=batch.after,
-                    set_wake_ups=[
-                        WakeUp(run_id=self._identity.run_id, key=t.key, due=t.due) for t in batch.timers
-                    ],
-                    drop_wake_ups=batch.dropped,
-                )
+                writes = batch.writes if batch.fits else await self._all_storable(batch.writes)
+                appended = await self._append(writes, batch)
             except BaseException:
                 batch.undo()
                 raise
@@ -432,6 +450,52 @@ class Driver:
         for act in batch.acts:
             act()
         return last
+
+    async def _append(self, writes: list[EventWrite], batch: "_Batch") -> Sequence[AppendedEvent] | None:
+        try:
+            return await self._append_under(self._fence, writes, batch)
+        except StoreUnavailable as error:
+            again = lambda: self._append_under(self._fence, writes, batch)  # noqa: E731
+            return await self._outages.outlast(error, again, tried=WRITE_BUDGET)
+
+    async def _append_under(
+        self, fence: Fence, writes: list[EventWrite], batch: "_Batch"
+    ) -> Sequence[AppendedEvent] | None:
+        try:
+            return await self._recorder.append(
+                self._identity.run_id,
+                writes,
+                fence=fence,
+                after=batch.after,
+                set_wake_ups=[
+                    WakeUp(run_id=self._identity.run_id, key=t.key, due=t.due) for t in batch.timers
+                ],
+                drop_wake_ups=batch.dropped,
+            )
+        except StaleFence:
+            if self._reclaiming is not None:
+                await asyncio.wait((self._reclaiming,))
+            if fence == self._fence:
+                raise
+        # The lease had lapsed, and this process has claimed it again.
+        return await self._append_under(self._fence, writes, batch)
+
+    def begin_reclaiming(self) -> None:
+        """The lease has lapsed and is about to be claimed again: what is refused meanwhile is tried once more."""
+        self._reclaiming = asyncio.get_running_loop().create_future()
+
+    def end_reclaiming(self, fence: Fence) -> None:
+        """With the old fence if it was not claimed."""
+        self._fence = fence
+        if self._reclaiming is not None:
+            self._reclaiming.set_result(None)
+            self._reclaiming = None
+
+    def suspend(self, *, suspended: bool) -> None:
+        """Begin no task, until the run has a slot again."""
+        if self._is_suspended and not suspended:
+            self.happen(_NUDGE)
+        self._is_suspended = suspended
 
     def _check_that_it_fits(self, appended: Sequence[AppendedEvent]) -> None:
         """Folding the log again helps once. If then the same is there already, it would be for ever."""
@@ -526,7 +590,7 @@ class Driver:
     # --- acting -----------------------------------------------------------------------------------
 
     def has_room(self) -> bool:
-        return len(self._running) < self._plan.workflow.max_parallel
+        return len(self._running) < self._plan.workflow.max_parallel and not self._is_suspended
 
     def start(self, task: RunTask) -> None:
         key = (task.path, task.attempt)

@@ -20,7 +20,8 @@ from podium.ports.store import AppendedEvent, EventLog
 from podium.runtime.patience import Patience
 
 WRITE_BUDGET: Final = timedelta(milliseconds=3000)
-_PAUSE: Final = 0.05
+_FIRST_PAUSE: Final = 0.05
+_MAX_PAUSE: Final = 0.15
 
 
 class Recorder:
@@ -53,6 +54,7 @@ class Recorder:
         `may_fail_open` is the caller's word that the step may run twice (it is not `idempotent: false`).
         """
         reason: Exception | None = None
+        pause = _FIRST_PAUSE
         try:
             with self._patience:
                 while True:
@@ -67,7 +69,8 @@ class Recorder:
                         )
                     except StoreUnavailable as error:
                         reason = error
-                        await asyncio.sleep(_PAUSE)
+                        await asyncio.sleep(pause)
+                        pause = min(2 * pause, _MAX_PAUSE)
         except TimeoutError as error:
             if may_fail_open and _is_a_start_alone(writes) and not set_wake_ups:
                 self._owed.append((run_id, writes[0], fence))

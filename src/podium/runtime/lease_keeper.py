@@ -1,0 +1,91 @@
+"""Keeps a run's lease while this process drives the run.
+
+A lease that lapsed because the store was away, or this process was frozen, is claimed again if no other driver has
+taken it; then what follows is written under the new fence. If there is no slot for it any more, nothing starts until
+there is one.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from podium.errors import PodiumError, StaleFence
+from podium.model.leases import Lease
+from podium.ports.store import Store
+from podium.runtime.drive import Driver
+
+_RENEW_SECONDS: Final = 10.0
+_RECLAIM_SECONDS: Final = 0.5
+
+
+class LeaseKeeper:
+    def __init__(self, store: Store, lease: Lease, ttl: timedelta, tell: Callable[[Lease], None]) -> None:
+        self.lease = lease
+        self._store = store
+        self._ttl = ttl
+        self._tell = tell
+        self._wake = asyncio.Event()
+        self._is_lapsed = False
+
+    def wake(self) -> None:
+        """Renew it now: the store was away."""
+        self._wake.set()
+
+    async def keep(self, driver: Driver) -> None:
+        """Until it is another's: then the driver loses the run."""
+        while True:
+            await self._pause()
+            try:
+                if not await self._renew() and not await self._claim_again(driver):
+                    return
+            except PodiumError:
+                continue  # the store is away; the lease itself says how long that may last
+
+    async def _pause(self) -> None:
+        seconds = _RECLAIM_SECONDS if self._is_lapsed else _RENEW_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(seconds, self._ttl.total_seconds() / 3)):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _renew(self) -> bool:
+        if self._is_lapsed:
+            return False
+        renewed = await self._store.renew(self.lease, ttl=self._ttl)
+        if renewed is not None:
+            self.lease = renewed
+        return renewed is not None
+
+    async def _claim_again(self, driver: Driver) -> bool:
+        """False if another driver has the run."""
+        held = await self._store.held_lease(self.lease.run_id)
+        if held is None or held.lease.owner != self.lease.owner:
+            driver.lose(_taken_over(self.lease.run_id))
+            return False
+        driver.begin_reclaiming()
+        # A claim that was not answered may have been made.
+        claimed = held.lease if held.is_live else None
+        try:
+            claimed = claimed or await self._claim()
+        finally:
+            driver.end_reclaiming((claimed or self.lease).fence)
+        self._is_lapsed = claimed is None
+        driver.suspend(suspended=claimed is None)
+        if claimed is not None:
+            self.lease = claimed
+            self._tell(claimed)
+        return True
+
+    async def _claim(self) -> Lease | None:
+        """None if there is no slot for the run any more, or another was faster."""
+        return await self._store.claim(self.lease.run_id, owner=self.lease.owner, ttl=self._ttl)
+
+    async def release(self) -> None:
+        with contextlib.suppress(PodiumError):
+            await self._store.release(self.lease)
+
+
+def _taken_over(run_id: str) -> StaleFence:
+    return StaleFence(f"run {run_id!r} was taken over by another driver; nothing more is written here")
