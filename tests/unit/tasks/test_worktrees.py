@@ -206,7 +206,10 @@ def test_without_a_repository_or_a_commit_nothing_begins(tmp_path: Path) -> None
 def test_without_git_nothing_begins(
     tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "sh").symlink_to("/bin/sh")  # what the provider needs is there; git is not
+    monkeypatch.setenv("PATH", str(programs))
     with pytest.raises(NoWorktree, match="no git on PATH"):
         work(tmp_path, agent("true"))
 
