@@ -146,7 +146,7 @@ class _Drawing:
             numbers[error.step_id] = next(self._count)
         end = Box(next(self._count), "end", "end")
         level = _Level(numbers, owner, end.number, at_once=block.discipline == "graph")
-        boxes = [start, *self._steps(block, path, (level,))]
+        boxes = [start, *self._steps(block, path, (level,), workflow.entry)]
         if block.discipline == "graph":
             self._around_graph(block, numbers, start.number, end.number)
         elif block.steps:
@@ -178,9 +178,12 @@ class _Drawing:
     def _numbered(self, steps: Sequence[Step]) -> dict[str, int]:
         return {step.step_id: next(self._count) for step in steps}
 
-    def _steps(self, block: Block, path: str, levels: tuple[_Level, ...]) -> Iterator[Box]:
+    def _steps(self, block: Block, path: str, levels: tuple[_Level, ...], entry: int = 0) -> Iterator[Box]:
         level = levels[-1]
         following = [*(level.numbers[step.step_id] for step in block.steps[1:]), level.end]
+        if entry:
+            # `_start` is passed over.
+            following[entry - 1] = following[entry]
         for step, after in zip(block.steps, following, strict=True):
             number = level.numbers[step.step_id]
             for dependency in dict.fromkeys(step.depends_on):

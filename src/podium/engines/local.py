@@ -72,8 +72,8 @@ _LAPSE_MARGIN: Final = timedelta(seconds=5)
 _KEEP_UP_SECONDS: Final = 0.25
 _IDLE_SECONDS: Final = 0.1
 _FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
-# Also while a run is held.
-_MOVING: Final = frozenset({"task", "slot", "probe", "record", "start"})
+# Also while a run is held. Tasks that wait for a slot wait for its release, too.
+_MOVING: Final = frozenset({"probe", "record", "start"})
 
 
 class RunExists(PodiumError):

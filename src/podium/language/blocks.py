@@ -385,6 +385,8 @@ def _check_ways(scope: Scope, steps: list[Step], discipline: Discipline, context
     """Warn about steps that nothing leads to, and about outcomes that end a run by surprise."""
     problems = context.problems
     reached = _reached(scope, steps, discipline)
+    if scope.kind == "workflow":
+        _check_start(scope, steps, reached, discipline, problems)
     # A target that could not be read may have been meant to lead anywhere.
     tell = len(reached) == len(steps) or _targets_are_known(scope, steps, context.checker)
     for step, declared in zip(steps, scope.listed, strict=True):
@@ -431,8 +433,8 @@ def _reached(scope: Scope, steps: list[Step], discipline: Discipline) -> set[int
     ordered = [
         number for number, step in enumerate(steps) if step.step_id != ERROR or scope.kind != "workflow"
     ]
-    following = dict(pairwise(ordered))
     first = index.get(START, ordered[0] if ordered else 0) if scope.kind == "workflow" else 0
+    following = _following(ordered, first)
     entries = [first] if steps else []
     if ERROR in index and scope.kind == "workflow":
         entries.append(index[ERROR])
@@ -451,6 +453,38 @@ def _reached(scope: Scope, steps: list[Step], discipline: Discipline) -> set[int
             elif isinstance(target, Goto) and target.step in index:
                 entries.append(index[target.step])
     return reached
+
+
+def _following(ordered: list[int], entry: int) -> dict[int, int]:
+    """What each step falls through to; the entry is passed over."""
+    following = dict(pairwise(ordered))
+    return {
+        at: following[after] if after == entry else after
+        for at, after in following.items()
+        if after != entry or after in following
+    }
+
+
+def _check_start(
+    scope: Scope, steps: list[Step], reached: set[int], discipline: Discipline, problems: Problems
+) -> None:
+    """Warn where the list reads as if a step continued with `_start`."""
+    listed = [number for number, step in enumerate(steps) if step.step_id != ERROR]
+    for before, at in pairwise(listed):
+        if steps[at].step_id != START or before not in reached:
+            continue
+        if any(_way(discipline, steps[before], event) is Way.NEXT for event in ("success", "failure")):
+            after = _following(listed, at).get(before)
+            instead = (
+                f"{quoted(steps[after].step_id)} follows" if after is not None else "the list ends there"
+            )
+            problems.warning(
+                Code.START_PASSED_OVER,
+                scope.listed[at].name,
+                f"{quoted(steps[before].step_id)} does not continue with '_start', which is only the entry and a "
+                f"target of `goto`: {instead}.",
+                f"Write '_start' first, or add `on: {{success: {{goto: _start}}}}` to {quoted(steps[before].step_id)}.",
+            )
 
 
 def _way(discipline: Discipline, step: Step, event: Any) -> Target | Way:

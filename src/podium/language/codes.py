@@ -44,6 +44,7 @@ class Code(StrEnum):
     FILE_NOT_FOUND = "E214"
     CALLS_ITSELF = "E215"
     UNKNOWN_PROVIDER = "E216"
+    START_PASSED_OVER = "E217"
 
     WRONG_TYPE = "E301"
     OUT_OF_BOUNDS = "E302"

@@ -745,13 +745,16 @@ class _Batch:
             )
 
     def begin_waiting(self) -> None:
-        """Begin tasks for which there is room: their StepStarted stands in the same transaction."""
+        """Start tasks for which there is room: their StepStarted is in the same transaction.
+
+        While the run is held they keep waiting, also those that an earlier process had started: after RunPaused
+        nothing starts.
+        """
         driver = self._driver
-        while driver._waiting and driver.has_room():
+        while driver._waiting and driver.has_room() and not driver.machine.hold.reasons:
             task = driver._waiting.popleft()
             key = (task.path, task.attempt)
-            visit = driver.machine.waits.get(key)
-            if visit is None or visit.stopping:
+            if not driver.machine.may_start(*key):
                 continue  # stopped before there was room; whoever stops it answers for it
             driver._running.add(key)
             self._begun.append(key)

@@ -143,6 +143,11 @@ class Machine:
         checkpoint.restore(machine, saved, plan_sha256, RULES_VERSION)
         return machine
 
+    def may_start(self, path: str, attempt: int) -> bool:
+        """Whether a host may start this task now: it is waited for, and nothing holds the run."""
+        visit = self.waits.get((path, attempt))
+        return visit is not None and not visit.stopping and not self.hold.reasons
+
     @property
     def now(self) -> Timestamp:
         return self.surroundings.now

@@ -127,10 +127,12 @@ class Node:
 class BlockProgram:
     """A list of steps: a flow, or a graph with who waits for whom."""
 
-    __slots__ = ("branches", "dependents", "discipline", "index", "is_graph", "needs", "nodes")
+    __slots__ = ("branches", "dependents", "discipline", "entry", "index", "is_graph", "needs", "nodes")
 
-    def __init__(self, block: Block, kept: "Kept") -> None:
+    def __init__(self, block: Block, kept: "Kept", entry: int = 0) -> None:
         self.discipline = block.discipline
+        # Where it is entered. Nothing falls through to that step: it is `_start`, or the first.
+        self.entry = entry
         self.is_graph = block.discipline == "graph"
         self.nodes = tuple(Node(step, index, self, kept) for index, step in enumerate(block.steps))
         self.index = {node.step_id: node.index for node in self.nodes}
@@ -164,7 +166,7 @@ class WorkflowProgram:
         self.workflow = workflow
         # What the workflow's own texts name that every task of it is carried out with.
         self.shared = tuple(dict.fromkeys(references_in((workflow.env, workflow.providers))))
-        self.block = BlockProgram(workflow.block, kept)
+        self.block = BlockProgram(workflow.block, kept, workflow.entry)
         error = workflow.error
         self.error = BlockProgram(Block("cleanup", (error,)), kept) if error is not None else None
         self.cleanup = BlockProgram(workflow.cleanup, kept) if workflow.cleanup is not None else None

@@ -59,7 +59,7 @@ def follow(m: "Machine", scope: Scope, target: Target, outcome: Outcome | None) 
 def go_on(m: "Machine", scope: Scope, index: int) -> None:
     """The next step of the list, or its end."""
     nodes = scope.block.nodes
-    while scope.kept and index in scope.kept:
+    while index == scope.block.entry or (scope.kept and index in scope.kept):
         index += 1
     if index < len(nodes):
         visit_node(m, scope, nodes[index])
