@@ -12,7 +12,7 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
-from podium.text import without_credentials
+from podium.text import reason_of, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,20 +61,45 @@ async def open_store(url: str, *, create: bool = False) -> Store:
         except ImportError as error:
             raise UnknownStore("PostgreSQL needs an extra: pip install 'podium[postgres]'") from error
         _check_credentials(url)
-        return await PostgresStore.open(url)
+        try:
+            return await PostgresStore.open(url)
+        except ValueError as error:  # an address that cannot be parsed
+            reason = without_credentials(reason_of(error)).strip()
+            raise UnknownStore(
+                f"the address {without_credentials(url)[:200]!r} cannot be used: {reason}"
+            ) from error
     if "://" in url:
         shown = without_credentials(repr(url))
         raise UnknownStore(f"unsupported store address {shown}: use a path, sqlite:PATH or postgresql://...")
     from podium.stores.sqlite import SqliteStore
 
     path = Path(url.removeprefix("sqlite:"))
-    try:
-        is_there = path.exists()
-    except OSError as error:  # a name that is too long, a directory that may not be entered
-        raise UnknownStore(f"there can be no store at {str(path)!r}: {error.strerror}") from error
+    is_there = _store_exists(path)
     if not is_there and not create:
         raise UnknownStore(f"there is no store at {str(path)!r}; name one with --store or PODIUM_STORE")
     return await SqliteStore.open(path)
+
+
+def check_store_name(path: Path) -> None:
+    """SQLite takes names that are text only."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as error:
+        raise UnknownStore(f"there can be no store at {str(path)!a}: its name is not valid UTF-8") from error
+
+
+def _store_exists(path: Path) -> bool:
+    """Raises `UnknownStore` for what can be no database file."""
+    check_store_name(path)
+    try:
+        if path.is_dir():
+            raise UnknownStore(
+                f"{str(path)!r} is a folder, not a store; name the file, like {path / 'podium.db'}"
+            )
+        return path.exists()
+    # A name that is too long or no text, a folder that may not be entered.
+    except (OSError, ValueError) as error:
+        raise UnknownStore(f"there can be no store at {str(path)[:200]!r}: {reason_of(error)}") from error
 
 
 def _check_credentials(url: str) -> None:

@@ -37,4 +37,4 @@ def _codes_of_errors() -> set[str]:
         found.add(one.code)
     # Codes that are not a class of their own: of ModelOnexError, of a run that stands still, of what was not foreseen.
     others = {*EnumCoreErrorCode, *AlertCode}
-    return found | {code.value for code in others} | {"INTERNAL_ERROR", BUDGET_EXCEEDED}
+    return found | {code.value for code in others} | {"INTERNAL_ERROR", "FILE_NOT_USABLE", BUDGET_EXCEEDED}

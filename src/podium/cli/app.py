@@ -7,6 +7,7 @@
                                 78  something that is needed is missing, or of another version
 """
 
+import contextlib
 import errno
 import gc
 import os
@@ -14,14 +15,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from typing import Final
 
 import click
 
 import podium
 from podium.errors import PodiumError
-from podium.text import without_credentials
+from podium.text import reason_of, without_credentials
 
 FAILED: Final = 1
 USAGE: Final = 64
@@ -64,6 +65,7 @@ _EXIT_OF: Final = {
     "SECRET_TOO_SHORT": MISCONFIGURED,
     "EXTRA_MISSING": MISCONFIGURED,
 }
+_MAX_NAME_SHOWN: Final = 200
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
 # Set by the shell when it asks for completions (`podium completion`).
@@ -142,6 +144,26 @@ def run(arguments: Sequence[str]) -> int:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "podium", COMPLETE_VARIABLE, wanted)
+    if any("\0" in word for word in arguments):
+        # No program can be started with one; only a caller inside this process can give it.
+        click.echo("an argument contains a NUL character, which no name can hold.", err=True)
+        return USAGE
+    _open_closed_streams()
+    _print_any_name()
+    try:
+        return _run(arguments)
+    except BrokenPipeError:
+        # The reader went away (`| head`); writing the rest, even at exit, would only fail again.
+        _discard_output()
+        return 0
+    except OSError as error:
+        # About the world, not a defect: a name that is too long, a folder where a file should be, a full disk.
+        return _world_refused(error)
+    except Exception:
+        return _internal_error()
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         # Not cli.main: it would answer a reader that went away with exit code 1, which is "the workflow failed".
         with cli.make_context("podium", list(arguments)) as context:
@@ -159,18 +181,42 @@ def run(arguments: Sequence[str]) -> int:
     except PodiumError as error:
         click.echo(f"{error.code}: {without_credentials(str(error))}", err=True)
         return _EXIT_OF.get(error.code, INVALID_FILE)
-    except BrokenPipeError:
-        # The reader went away (`| head`); writing the rest, even at exit, would only fail again.
+    return code if isinstance(code, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed leads to nowhere. Left closed, the next file opened would take its number."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def _print_any_name() -> None:
+    """Names of files may hold bytes that are no text: they are printed escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        if error.errno not in _CANNOT_WRITE:
-            return _internal_error()
+
+
+def _world_refused(error: OSError) -> int:
+    if error.errno in _CANNOT_WRITE:
         click.echo(f"the output cannot be written: {error.strerror}", err=True)
         return OUTPUT_FAILED
-    except Exception:
-        return _internal_error()
-    return code if isinstance(code, int) else 0
+    name = error.filename if isinstance(error.filename, str | bytes) else ""
+    place = f" {os.fsdecode(name)[:_MAX_NAME_SHOWN]!r}" if name else ""
+    click.echo(f"FILE_NOT_USABLE: cannot use{place or ' a file'}: {reason_of(error)}", err=True)
+    return OUTPUT_FAILED
 
 
 def _internal_error() -> int:

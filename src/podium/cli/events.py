@@ -3,7 +3,7 @@
 import click
 
 from podium.cli.output import spelled_json
-from podium.cli.storing import json_option, store_option, tenant_option, using_store
+from podium.cli.storing import MAX_NUMBER, json_option, store_option, tenant_option, using_store
 from podium.core.envelope import encode_envelope
 from podium.language.diagnostics import visible
 from podium.model.events import NO_PAYLOAD, EventRecord
@@ -16,7 +16,11 @@ from podium.ports.store import Store
 @store_option
 @tenant_option
 @click.option(
-    "--after", default=0, show_default=True, type=click.IntRange(0), help="Begin behind this event."
+    "--after",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0, MAX_NUMBER),
+    help="Begin behind this event.",
 )
 @click.option("--follow", is_flag=True, help="Go on as events come, until the run ends.")
 @json_option

@@ -4,7 +4,7 @@ import click
 import msgspec
 
 from podium.cli.output import print_json, print_table
-from podium.cli.storing import json_option, store_option, using_store
+from podium.cli.storing import MAX_NUMBER, json_option, store_option, using_store
 from podium.model.ids import RunId
 from podium.model.outbox import DeadLetter, OutboxLine
 from podium.ports.store import Store
@@ -50,7 +50,7 @@ def list_(store: str | None, bus: str | None, as_json: bool) -> None:
 @outbox.command()
 @click.argument("bus")
 @click.argument("run_id", metavar="RUN")
-@click.argument("event", type=int)
+@click.argument("event", type=click.IntRange(0, MAX_NUMBER))
 @store_option
 def retry(bus: str, run_id: str, event: int, store: str | None) -> None:
     """Try to deliver a dead letter again."""
@@ -64,7 +64,7 @@ def retry(bus: str, run_id: str, event: int, store: str | None) -> None:
 @outbox.command()
 @click.argument("bus")
 @click.argument("run_id", metavar="RUN")
-@click.argument("event", type=int)
+@click.argument("event", type=click.IntRange(0, MAX_NUMBER))
 @store_option
 def drop(bus: str, run_id: str, event: int, store: str | None) -> None:
     """Give a dead letter up: this bus never gets that event. It stays in the log."""

@@ -34,6 +34,7 @@ from podium.ports.store import Store
 from podium.runtime.ends import last_end
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
+from podium.text import reason_of
 from podium.wiring import (
     check_run,
     installed_providers,
@@ -396,7 +397,9 @@ def _finish(
 
     async def driven() -> RunEnded:
         nonlocal waits_for
-        url = store_url(store) if store or os.environ.get("PODIUM_STORE") else str(folder / "podium.db")
+        url = (
+            store_url(store) if store or os.environ.get("PODIUM_STORE") else f"sqlite:{folder / 'podium.db'}"
+        )
         opened = await open_store(url, create=create)
         following = asyncio.create_task(view.follow())
         try:
@@ -595,8 +598,8 @@ def _read_env(path: Path) -> dict[str, str]:
 
     try:
         return parse_dotenv(path.read_text(), str(path))
-    except (OSError, PodiumError) as error:
-        raise click.UsageError(f"'{visible(str(path))}' cannot be read: {error}") from error
+    except (OSError, ValueError, PodiumError) as error:
+        raise click.UsageError(f"'{visible(str(path))}' cannot be read: {reason_of(error)}") from error
 
 
 def _require_needs(plan: Plan, workspace: Path, *, replays: bool) -> None:

@@ -7,6 +7,7 @@ import click
 from podium.cli.output import print_json
 from podium.cli.storing import json_option, store_option, using_store
 from podium.ports.store import Store, StoreStats
+from podium.wiring import check_store_name
 
 _PROBLEMS = 1
 
@@ -93,6 +94,7 @@ def backup(file: Path, store: str | None) -> None:
     """
     if file.exists():
         raise click.UsageError(f"'{file}' exists; name a file that does not.")
+    check_store_name(file)
 
     async def work(opened: Store) -> None:
         await opened.backup(file)

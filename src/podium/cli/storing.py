@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
@@ -12,6 +12,8 @@ from podium.wiring import open_store, store_url
 
 Command: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
+# What a column of a database can hold.
+MAX_NUMBER: Final = 2**63 - 1
 
 
 def store_option(command: Command) -> Command:

@@ -21,7 +21,7 @@ from podium.core.canonical import canonical_sha256
 from podium.core.machine import RULES_VERSION
 from podium.core.plans import located_steps, plan_bytes, steps_of
 from podium.environment import hide_environment
-from podium.errors import PodiumError, RunNotFound
+from podium.errors import InvalidId, PodiumError, RunNotFound
 from podium.model.commands import RunTask
 from podium.model.events import (
     MOST_PAYLOAD_BYTES,
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
 LEASE: Final = DRIVER_LEASE
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
+_STORE_FILE: Final = "podium.db"
 # How much longer than a lease lasts its lapse is waited for.
 _LAPSE_MARGIN: Final = timedelta(seconds=5)
 _KEEP_UP_SECONDS: Final = 0.25
@@ -133,6 +134,7 @@ class LocalEngine:
     async def create(self, request: RunRequest) -> RunId:
         run_id = RunId(request.run_id or str(uuid4()))
         check_id("run_id", run_id)
+        _check_no_store_file(run_id)
         directory = RunDirectory(self._runs, run_id)
         if directory.state.exists() or await self._is_there(run_id):
             raise RunExists(f"there is a run {run_id!r} already; go on with it by `podium resume {run_id}`")
@@ -480,6 +482,14 @@ class LocalEngine:
 
 def _completed(run_id: RunId) -> RunEndedAlready:
     return RunEndedAlready(f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`")
+
+
+def _check_no_store_file(run_id: RunId) -> None:
+    """The files of the store are beside the directories of runs."""
+    if run_id.startswith(_STORE_FILE):
+        raise InvalidId(
+            f"{run_id!r} is not a possible run id: names that start with {_STORE_FILE!r} are the store's"
+        )
 
 
 class _Left(Exception):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from podium.ports.provider import HttpCall, HttpResult, ProviderNotAvailable
+from podium.text import reason_of
 
 _CONNECT_SECONDS: Final = 30.0
 # A model may think for long before its first word; the step's own time limit is what counts.
@@ -45,7 +46,7 @@ async def send(call: HttpCall, body: Path, on_line: Callable[[bytes], object] | 
                     lines.feed(chunk)
             lines.end()
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        problem = f"{type(error).__name__}: {error}"
+        problem = f"{type(error).__name__}: {reason_of(error)}"
         return HttpResult(status, body if status else b"", headers, was_cut=bool(status), problem=problem)
     return HttpResult(status, body, headers)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from podium.core.plans import LocatedStep, located_steps
 from podium.core.redaction import SHORTEST
 from podium.errors import PodiumError
-from podium.model.plan import PLAIN_WORK, Command, Http, Plan, Work
+from podium.model.plan import PLAIN_WORK, Agent, Command, Http, Plan, Work
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.tasks.host import SecretMissing
 from podium.runtime.tasks.processes import find_program
@@ -75,7 +75,7 @@ def check_needs(plan: Plan, around: Surroundings) -> Readiness:
     """All that is missing for a run of the plan here."""
     steps = tuple(located_steps(plan.workflow))
     problems = [*_secret_problems(plan, steps, around), *_extra_problems(steps)]
-    if around.providers is not None:
+    if around.providers is not None and any(isinstance(found.step.body, Agent) for found in steps):
         from podium.runtime.preflight_agents import agent_problems
 
         problems += agent_problems(steps, around, around.providers)

@@ -37,8 +37,6 @@ def agent_problems(
 ) -> list[PodiumError]:
     """Each problem once, with the steps that have it."""
     agents = [found for found in steps if isinstance(found.step.body, Agent)]
-    if not agents:
-        return []
     known, had_by = providers(), dict[tuple[type[PodiumError], str], list[str]]()
     for found in agents:
         for kind, text in _problems(found, around, known):

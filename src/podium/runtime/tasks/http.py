@@ -37,6 +37,7 @@ from podium.runtime.tasks.order import (
 )
 from podium.runtime.tasks.output import Output
 from podium.runtime.tasks.placing import OutputNotKept
+from podium.text import reason_of
 
 if TYPE_CHECKING:
     from podium.runtime.tasks import http_client
@@ -101,10 +102,10 @@ class HttpTasks:
         except AddressRefused as refused:
             return failed(FAILED_BEFORE_START, refused.code, str(refused), retryable=False, **facts)
         except library.NO_ADDRESS as error:
-            message = f"{prepared.told} is no address that can be called: {error}"
+            message = f"{prepared.told} is no address that can be called: {reason_of(error)}"
             return failed(FAILED_BEFORE_START, AddressRefused.code, message, retryable=False, **facts)
         except (*library.FAILURES, OSError, ValueError) as error:
-            message = f"{prepared.told} failed: {error or type(error).__name__}"
+            message = f"{prepared.told} failed: {reason_of(error)}"
             return failed(1, "HTTP_FAILED", message, **facts)
         return await prepared.result(answer, facts)
 

@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import psycopg
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
@@ -56,10 +56,13 @@ class Connections:
     def __init__(self, conninfo: str, *, schema: str, most: int, budget: float, schema_version: int) -> None:
         self.schema = schema
         self.schema_version = schema_version
-        given = conninfo_to_dict(conninfo)
-        self._conninfo = make_conninfo(
-            conninfo, **{name: value for name, value in _DEFAULTS.items() if name not in given}
-        )
+        try:
+            given = conninfo_to_dict(conninfo)
+            self._conninfo = make_conninfo(
+                conninfo, **{name: value for name, value in _DEFAULTS.items() if name not in given}
+            )
+        except ProgrammingError as error:
+            raise ValueError(str(error)) from error
         self.name = f"{given.get('dbname', '')}@{given.get('host', 'localhost')} (schema {schema})"
         # Of runs that were appended to: they never change.
         self.identities: dict[str, RunIdentity] = {}
