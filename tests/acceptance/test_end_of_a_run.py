@@ -1,5 +1,6 @@
 """What a run names at its end beside its outcome: failed steps, and warnings."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,45 @@ def test_only_failures_that_nothing_made_good_are_named(tmp_path: Path) -> None:
     )
     told = place.run("run", "w.yaml", "-q").stdout.splitlines()[0]
     assert told.partition("; ")[2] == "2 steps failed: All[0]/In (exit code 1), B (exit code 4)"
+
+
+@pytest.mark.rule("D36")
+def test_warnings_are_shown_by_why_and_report(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write('steps: [{name: Text, command: [seq, "1", "50000"]}]')
+    place.run("run", "w.yaml", "-q", "--run-id", place.run_id)
+    told = "warning: step 'Text': output cut: the first 99,"
+    store = f"--store={place.runs / 'podium.db'}"
+    assert told in place.run("why", place.run_id, store).stdout
+    assert told in place.run("report", place.run_id, store).stdout
+    assert "output cut" in place.run("report", place.run_id, store, "--format", "html").stdout
+    for command in (["why", place.run_id, "--json"], ["report", place.run_id, "--format", "json"]):
+        (warning,) = json.loads(place.run(*command, store).stdout)["warnings"]
+        assert warning["stepId"] == "Text"
+
+
+def test_a_snapshot_has_the_error_and_the_artifacts_of_steps_with_an_output_file(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        """
+        steps:
+          - {name: Good, command: [echo, hi], output_file: good.txt}
+          - name: Any
+            parallel:
+              - {name: Fast, command: [sleep, "0.3"]}
+              - {name: Slow, command: [sh, -c, "echo begun; sleep 30"], output_file: slow.txt}
+            join: {wait_for: any}
+          - {name: Bad, command: [sh, -c, "exit 3"], output_file: bad.txt}
+        """
+    )
+    place.run("run", "w.yaml", "-q", "--run-id", place.run_id, code=1)
+    store = f"--store={place.runs / 'podium.db'}"
+    shown = json.loads(place.run("runs", "show", place.run_id, store, "--json").stdout)
+    newest = {step["stepId"]: step["newest"] for step in shown["steps"]}
+    assert newest["Bad"]["error"]["code"] == "EXIT_CODE"
+    assert newest["Any/Slow"]["stopped"] is True
+    assert newest["Good"]["artifacts"][0]["uri"] == "artifacts/good.txt"
+    summary = shown["summary"]
+    assert (summary["failedSteps"], summary["stoppedSteps"]) == (1, 1)
+    assert "artifacts/good.txt" in [one["uri"] for one in summary["artifacts"]]
+    assert summary["engine"]["provider"] == "local"

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 import click
+import msgspec
 
 from podium.cli.output import print_json, told_usage, usage_cells
 from podium.cli.progress import is_of_an_agent
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.language.diagnostics import visible
 from podium.model.runs import Run
-from podium.model.snapshots import StepSnapshot
+from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.transitions import TERMINAL
 from podium.operations.explaining import Explanation, explain_run
 from podium.operations.runs import RunView, show_run
@@ -41,14 +42,15 @@ _PIECE: Final = 1 << 16
 def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json: bool) -> int:
     """Say what a run waits for, until when, and what one can do about it."""
 
-    async def work(opened: Store) -> Explanation:
+    async def work(opened: Store) -> tuple[Explanation, RunSummary]:
+        view = await show_run(opened, system_clock(), tenant, run_id, limit=1)
         run = await opened.runs.find(tenant, run_id)
         directory = RunDirectory(runs_folder(runs), run_id)
         plan = load_plan(directory, run)
         kept = partial(payload_store, directory.payloads)
-        return await explain_run(opened, run, plan, system_clock().now(), kept)
+        return await explain_run(opened, run, plan, system_clock().now(), kept), view.summary
 
-    explained = using_store(store, work)
+    explained, summary = using_store(store, work)
     if as_json:
         told = [
             {
@@ -60,10 +62,11 @@ def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json:
             }
             for r in explained.reasons
         ]
-        print_json({"runId": run_id, "status": explained.status, "waitsFor": told})
+        print_json({"runId": run_id, "status": explained.status, "waitsFor": told, **_noted_json(summary)})
         return 0
     if explained.run.status in TERMINAL:
         click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
+        _print_noted(summary)
         return 0
     click.echo(f"run {visible(run_id)} is {explained.status.lower()}:")
     for reason in explained.reasons:
@@ -71,7 +74,26 @@ def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json:
         click.echo(f"  {visible(reason.text)}{until}")
         if reason.next_step:
             click.echo(f"      {visible(reason.next_step)}")
+    _print_noted(summary)
     return 0
+
+
+def _noted(summary: RunSummary) -> list[str]:
+    """What a person should know of a run beside its outcome: alerts and warnings, and how many are left out."""
+    told = [f"alert {one.code}: {one.message}" for one in summary.alerts]
+    told += [f"warning: step {one.step_id!r}: {one.text}" for one in summary.warnings]
+    more = summary.alert_count + summary.warning_count - len(told)
+    return [*told, f"{more} more"] if more else told
+
+
+def _noted_json(summary: RunSummary) -> dict[str, object]:
+    noted = {"alerts": summary.alerts, "warnings": summary.warnings}
+    return {name: msgspec.to_builtins(found) for name, found in noted.items() if found}
+
+
+def _print_noted(summary: RunSummary) -> None:
+    for text in _noted(summary):
+        click.echo(f"  {visible(text)}")
 
 
 @click.command()
@@ -210,6 +232,7 @@ def _report_json(view: RunView) -> dict[str, object]:
             }
             for s in view.steps
         ],
+        **_noted_json(view.summary),
     }
 
 
@@ -228,6 +251,7 @@ def _report_md(view: RunView) -> str:
         f"| {' | '.join(_COLUMNS)} |",
         f"|{' --- |' * len(_COLUMNS)}",
         *(f"| {' | '.join(map(cell, row))} |" for row in _rows(view)),
+        *(["", *(f"- {cell(text)}" for text in noted)] if (noted := _noted(view.summary)) else ()),
     ]
     return "\n".join(lines)
 
@@ -238,11 +262,13 @@ def _report_html(view: RunView) -> str:
 
     run = view.run
     rows = "\n".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row)}</tr>" for row in _rows(view))
+    told = _noted(view.summary)
+    noted = f"\n<ul>{''.join(f'<li>{cell(text)}</li>' for text in told)}</ul>" if told else ""
     title = f"{cell(run.identity.plan_id)}: {run.status.value.lower()}"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>\n'
         "<style>body{font-family:sans-serif;margin:2em}td,th{padding:.3em .8em;text-align:left;"
         "border-bottom:1px solid #8884}</style>\n"
         f"<h1>{title}</h1><p>Run <code>{cell(run.identity.run_id)}</code>, created {run.created_at}{_used(view)}.</p>\n"
-        f"<table><tr><th>{'<th>'.join(_COLUMNS)}</tr>\n{rows}\n</table></html>"
+        f"<table><tr><th>{'<th>'.join(_COLUMNS)}</tr>\n{rows}\n</table>{noted}</html>"
     )

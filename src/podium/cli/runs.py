@@ -122,6 +122,8 @@ def _show_text(view: RunView) -> None:
     )
     told = ", ".join(f"{count} {name}" for name, count in counted if count)
     click.echo(f"steps    {summary.step_count}" + (f": {told}" if told else ""))
+    for alert in summary.alerts:
+        click.echo(f"alert    {alert.code}: {visible(alert.message)}")
     if any(summary.usage.values()):
         click.echo(f"used     {told_usage(summary.usage)}")
     if view.steps:

@@ -19,10 +19,17 @@ import msgspec
 
 from podium.core.usage import added, charge_of, steps_charged
 from podium.model.alerts import Alert, AlertCode
-from podium.model.artifacts import ArtifactRef
-from podium.model.events import NO_PAYLOAD, EventRecord, EventType
-from podium.model.runs import EngineRunRef
-from podium.model.snapshots import STOPPED_CODES, AttemptSnapshot, Failure, Gap, RunSummary, StepSnapshot
+from podium.model.events import EventRecord, EventType
+from podium.model.payloads import Misfit, StepEnd, read_payload
+from podium.model.snapshots import (
+    STOPPED_CODES,
+    AttemptSnapshot,
+    Gap,
+    RaisedAlert,
+    RunSummary,
+    StepSnapshot,
+    StepWarning,
+)
 from podium.model.times import Timestamp
 from podium.model.transitions import (
     AFTER_THE_END,
@@ -35,6 +42,9 @@ from podium.model.transitions import (
 
 # How many attempts of a step a snapshot shows; the log has them all.
 SHOWN_ATTEMPTS: Final = 10
+# How many artifacts and warnings a summary shows; the steps have them all.
+SHOWN_ARTIFACTS: Final = 100
+SHOWN_WARNINGS: Final = 20
 
 
 class RunSnapshot(NamedTuple):
@@ -163,25 +173,9 @@ class Steps(Mapping[str, StepSnapshot]):
 EMPTY: Final = RunSnapshot(RunSummary(), Steps({}))
 
 
-class _StepEnd(msgspec.Struct, rename="camel"):
-    """What a projection needs of the payload of a step's last event."""
-
-    error: Failure | None = None
-    artifacts: tuple[ArtifactRef, ...] = ()
-
-
-class _RunPayload(msgspec.Struct, rename="camel"):
-    error: Failure | None = None
-    engine_run_ref: EngineRunRef | None = None
-    needs_approval: bool = False
-
-
-_NO_STEP_END: Final = _StepEnd()
-_NO_RUN_PAYLOAD: Final = _RunPayload()
-_STEP_END: Final = msgspec.json.Decoder(_StepEnd)
-_RUN_PAYLOAD: Final = msgspec.json.Decoder(_RunPayload)
 _STARTED: Final = EventType.STEP_STARTED.value
 _CHARGED: Final = EventType.BUDGET_CHARGED.value
+_ALERTED: Final = EventType.ALERT_RAISED.value
 _INTERRUPTED: Final = EventType.STEP_INTERRUPTED.value
 _LEGAL_AFTER_THE_END: Final = frozenset(str(event_type) for event_type in AFTER_THE_END)
 _KNOWN: Final = frozenset(event_type.value for event_type in EventType)
@@ -228,10 +222,16 @@ class _Fold:
                 step = self._touched[step_id] = _Step(self._known(step_id))
             if not step.take(record, *transition):
                 self._illegal(record)
+            elif step.misfits:
+                self._report_misfits(record, step.misfits)
+                step.misfits = []
         elif event_type in RUN_TRANSITIONS:
             self._take_run(record)
         elif event_type == _CHARGED:
             self._take_charge(record)
+        elif event_type == _ALERTED:
+            raised = self._read(record)
+            self._add("alerts", "alert_count", [RaisedAlert(raised.code, raised.message)], SHOWN_WARNINGS)
         elif self._status in TERMINAL and event_type in _KNOWN and event_type not in _LEGAL_AFTER_THE_END:
             self._illegal(record)
         return True
@@ -259,7 +259,6 @@ class _Fold:
         """A version of the steps with what has changed, and the figures that follow from it."""
         summary, fields = self._from.summary, self._fields
         counts = [getattr(summary, name) for name in _COUNTERS]
-        artifacts = summary.artifact_count
         steps = self._from.steps.next_version()
         for step_id, step in changed.items():
             if step.known is not None:
@@ -267,12 +266,27 @@ class _Fold:
             snapshot = step.snapshot(step_id)
             counts[_counter_of(snapshot.newest)] += 1
             steps.put(snapshot, self._from.steps)
-            artifacts += step.artifacts
+            for end in step.ends:
+                self._aggregate(step_id, end)
         fields.update(zip(_COUNTERS, counts, strict=True))
         # Not the length of `steps`: those may be only the steps that the events are about.
         fields["step_count"] = sum(counts)
-        fields["artifact_count"] = artifacts
         return steps
+
+    def _aggregate(self, step_id: str, end: StepEnd) -> None:
+        """What the summary shows of all steps: each end that says more than that it ended counts once."""
+        if end.artifacts:
+            self._add("artifacts", "artifact_count", [one.ref() for one in end.artifacts], SHOWN_ARTIFACTS)
+        if end.warnings:
+            told = [StepWarning(step_id, text) for text in end.warnings]
+            self._add("warnings", "warning_count", told, SHOWN_WARNINGS)
+
+    def _add(self, name: str, count: str, more: list[Any], most: int) -> None:
+        fields, summary = self._fields, self._from.summary
+        known = fields.get(name, getattr(summary, name))
+        fields[count] = fields.get(count, getattr(summary, count)) + len(more)
+        if len(known) < most:
+            fields[name] = (*known, *more)[:most]
 
     def _substatus(self, running: int) -> str | None:
         if self._status is RunStatus.PAUSED and running:
@@ -289,14 +303,13 @@ class _Fold:
             return
         self._status = after
         fields, summary = self._fields, self._from.summary
-        payload = _decoded(_RUN_PAYLOAD, record.payload, _NO_RUN_PAYLOAD)
         match record.event_type:
             case EventType.RUN_QUEUED:
                 fields["queued_at"] = record.emitted_at
-                fields["substatus"] = "WAITING_APPROVAL" if payload.needs_approval else None
+                fields["substatus"] = "WAITING_APPROVAL" if self._read(record).needs_approval else None
             case EventType.RUN_STARTED:
                 fields["started_at"] = record.emitted_at
-                fields["engine"] = payload.engine_run_ref
+                fields["engine"] = self._read(record).engine_run_ref
             case EventType.RUN_PAUSED:
                 fields["pause_cycles"] = fields.get("pause_cycles", summary.pause_cycles) + 1
             case EventType.RUN_REOPENED:
@@ -304,7 +317,24 @@ class _Fold:
                 fields["completed_at"] = fields["failure"] = None
         if after in TERMINAL:
             fields["completed_at"] = record.emitted_at
-            fields["failure"] = payload.error
+            fields["failure"] = self._read(record).error
+
+    def _read(self, record: EventRecord) -> Any:
+        payload, misfits = read_payload(record.event_type, record.payload)
+        self._report_misfits(record, misfits)
+        return payload
+
+    def _report_misfits(self, record: EventRecord, misfits: list[Misfit]) -> None:
+        """Once for each field of a type of event: the same writer makes the same mistake again."""
+        known = {alert.subject for alert in self._alerts}
+        of = f" of step {record.step_id!r}" if record.step_id is not None else ""
+        for misfit in misfits:
+            subject = f"{record.event_type}.{misfit.field}"
+            if subject not in known:
+                known.add(subject)
+                event = f"{record.event_type}{of} (event {record.run_seq})"
+                message = f"{event}: {misfit.field} is left out: {misfit.reason}"
+                self._alerts.append(Alert(AlertCode.PAYLOAD_MISFIT, subject, message))
 
     def _take_charge(self, record: EventRecord) -> None:
         charge = charge_of(record)
@@ -347,15 +377,16 @@ class _Step:
     """A step under projection: its newest attempt, open to change, and the attempts before it."""
 
     __slots__ = (
-        "artifacts",
         "attempt_count",
         "changed",
         "completed_at",
         "earlier",
         "end",
+        "ends",
         "engine_attempt_id",
         "interrupted",
         "known",
+        "misfits",
         "number",
         "started_at",
         "status",
@@ -365,9 +396,11 @@ class _Step:
     def __init__(self, known: StepSnapshot | None) -> None:
         self.known = known
         self.changed = False
-        self.artifacts = 0
+        # What has ended since: the summary counts it.
+        self.ends: list[StepEnd] = []
+        self.misfits: list[Misfit] = []
         self.usage: dict[str, float] = known.usage if known is not None else {}
-        self.end: _StepEnd | None = None
+        self.end: StepEnd | None = None
         self.interrupted = False
         self.engine_attempt_id = 1
         self.started_at: Timestamp | None = None
@@ -412,10 +445,9 @@ class _Step:
             return True
         self.completed_at = record.emitted_at
         self.interrupted = record.event_type == _INTERRUPTED
-        end = _step_end(record.payload)
-        if end is not None:
-            self.end = end
-            self.artifacts += len(end.artifacts)
+        if _says_more(record.payload):
+            self.end, self.misfits = read_payload(record.event_type, record.payload)
+            self.ends.append(self.end)
         return True
 
     def snapshot(self, step_id: str) -> StepSnapshot:
@@ -436,11 +468,18 @@ class _Step:
         known = self.known
         if known is not None and known.newest.logical_attempt_id == self.number and self.end is None:
             # What was known of its end stays, unless it ended just now.
-            error, artifacts, stopped = known.newest.error, known.newest.artifacts, known.newest.stopped
+            newest = known.newest
+            error, artifacts, stopped, warnings = (
+                newest.error,
+                newest.artifacts,
+                newest.stopped,
+                newest.warnings,
+            )
         elif self.end is None:
-            error, artifacts, stopped = None, (), False
+            error, artifacts, stopped, warnings = None, (), False, ()
         else:
-            error, artifacts = self.end.error, self.end.artifacts
+            error, warnings = self.end.error, self.end.warnings
+            artifacts = tuple(one.ref() for one in self.end.artifacts)
             stopped = error is not None and error.code in STOPPED_CODES
         return AttemptSnapshot(
             self.number,
@@ -451,6 +490,7 @@ class _Step:
             error,
             artifacts,
             stopped or self.interrupted,
+            warnings,
         )
 
     def _take_earlier(self, record: EventRecord, before: frozenset[StepStatus], after: StepStatus) -> bool:
@@ -466,8 +506,8 @@ class _Step:
         self.earlier = tuple(others[: SHOWN_ATTEMPTS - 1])
         self.attempt_count += attempt is None
         self.changed = True
-        if step.end is not None:
-            self.artifacts += len(step.end.artifacts)
+        self.ends += step.ends
+        self.misfits += step.misfits
         return True
 
 
@@ -493,19 +533,6 @@ def _counter_of(newest: AttemptSnapshot) -> int:
     return _STOPPED if newest.stopped else _COUNTER_OF[newest.status]
 
 
-def _step_end(payload: bytes) -> _StepEnd | None:
-    """What a projection needs of a step's end; None if the payload has nothing of it, which is quickly seen."""
-    if b'"error"' in payload or b'"artifacts"' in payload:
-        end: _StepEnd = _decoded(_STEP_END, payload, _NO_STEP_END)
-        return end
-    return None
-
-
-def _decoded(decoder: Any, payload: bytes, nothing: Any) -> Any:
-    """What a payload says, as far as it is understood: no payload may ever fail a projection."""
-    if payload == NO_PAYLOAD:
-        return nothing
-    try:
-        return decoder.decode(payload)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return nothing
+def _says_more(payload: bytes) -> bool:
+    """Whether an end has something that a projection reads: most have not, which is quickly seen."""
+    return b'"error"' in payload or b'"artifacts"' in payload or b'"warnings"' in payload

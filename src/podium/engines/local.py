@@ -33,7 +33,7 @@ from podium.model.ids import RunId, check_id
 from podium.model.leases import DRIVER_LEASE, Fence, HeldLease, Lease
 from podium.model.obligations import Obligation
 from podium.model.plan import PLAIN_WORK, Agent, Call, Plan
-from podium.model.runs import NewRun, Run
+from podium.model.runs import EngineRunRef, NewRun, Run
 from podium.model.times import Timestamp, timestamp
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.artifacts import ArtifactStore
@@ -477,7 +477,14 @@ class LocalEngine:
         env = {name: host.environment[name] for name in allowed}
         if host.redactor is not None:
             env = masked(env, host.redactor)
-        return {"rulesVersion": RULES_VERSION, "inputs": inputs, "env": env, "run": facts}
+        engine = EngineRunRef(provider="local", workflow_id=facts["id"])
+        return {
+            "rulesVersion": RULES_VERSION,
+            "engineRunRef": msgspec.to_builtins(engine),
+            "inputs": inputs,
+            "env": env,
+            "run": facts,
+        }
 
 
 def _completed(run_id: RunId) -> RunEndedAlready:

@@ -10,21 +10,13 @@ import msgspec
 
 from podium.model.artifacts import ArtifactRef
 from podium.model.events import RunIdentity
+from podium.model.payloads import Failure
 from podium.model.runs import EngineRunRef
 from podium.model.times import Timestamp, moment
 from podium.model.transitions import RunStatus, StepStatus
 
 # A running attempt that was stopped from outside ends as failed with one of these, and is not counted as a failure.
 STOPPED_CODES: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED"})
-
-
-class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
-    """Why something failed; `category` is USER, SYSTEM, PLATFORM or TIMEOUT."""
-
-    category: str = "SYSTEM"
-    code: str = ""
-    message: str = ""
-    retryable: bool = False
 
 
 class AttemptSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
@@ -39,6 +31,7 @@ class AttemptSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omi
     artifacts: tuple[ArtifactRef, ...] = ()
     # Stopped by a cancel, a decided join or an interruption: not counted as a failure.
     stopped: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 class StepSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
@@ -67,6 +60,16 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
     next_seq: int
 
 
+class StepWarning(msgspec.Struct, frozen=True, rename="camel"):
+    step_id: str
+    text: str
+
+
+class RaisedAlert(msgspec.Struct, frozen=True, rename="camel"):
+    code: str
+    message: str
+
+
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Where a run stands, without its steps."""
 
@@ -83,6 +86,14 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     failed_steps: int = 0
     stopped_steps: int = 0
     artifact_count: int = 0
+    # Of all steps, the first hundred; each step has its own.
+    artifacts: tuple[ArtifactRef, ...] = ()
+    # The first twenty of them.
+    warnings: tuple[StepWarning, ...] = ()
+    warning_count: int = 0
+    # What operators were alerted about; the first twenty.
+    alerts: tuple[RaisedAlert, ...] = ()
+    alert_count: int = 0
     queued_at: Timestamp | None = None
     started_at: Timestamp | None = None
     completed_at: Timestamp | None = None

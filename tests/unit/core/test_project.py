@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from podium.core.project import EMPTY, RunSnapshot, Steps, gap_between, project, project_more
 from podium.model.alerts import Alert, AlertCode
 from podium.model.events import EventRecord, encode_payload
-from podium.model.snapshots import AttemptSnapshot, Failure, Gap, RunSummary, StepSnapshot
+from podium.model.payloads import Failure
+from podium.model.snapshots import AttemptSnapshot, Gap, RunSummary, StepSnapshot
 from podium.model.transitions import RUN_TRANSITIONS, STEP_TRANSITIONS, RunStatus, StepStatus
 from podium.testing.events import identity
 

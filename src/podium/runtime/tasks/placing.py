@@ -8,6 +8,7 @@ from typing import Any
 from podium.core.expressions import Lookup
 from podium.core.templates import render
 from podium.errors import PodiumError
+from podium.model.payloads import RecordedArtifact
 from podium.model.plan import Work
 from podium.runtime.rundir import NewFile, PathRefused, RunDirectory, first_inside, inside
 from podium.runtime.tasks.capturing import NotAsExpected
@@ -75,7 +76,7 @@ class OutputFile:
         except (OSError, PathRefused) as error:
             self.new.discard()
             raise OutputNotKept(f"output_file {self._name!a} cannot be written: {error}") from error
-        facts: dict[str, Any] = {"artifacts": [{"path": self._name, "sha256": digest}]}
+        facts: dict[str, Any] = {"artifacts": [RecordedArtifact(path=self._name, sha256=digest).as_fact()]}
         if held_a_secret:
             facts["warnings"] = [
                 f"output_file {self._name!r} holds the value of a secret; files are not masked"

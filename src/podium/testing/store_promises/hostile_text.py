@@ -17,8 +17,9 @@ from podium.errors import InvalidEvent, InvalidId, PodiumError
 from podium.model.events import encode_payload
 from podium.model.ids import RunId
 from podium.model.leases import Lease, WakeUp
+from podium.model.payloads import Failure
 from podium.model.runs import Backpressure, EngineRunRef, RunQuery
-from podium.model.snapshots import AttemptSnapshot, Failure, RunSummary, StepSnapshot
+from podium.model.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
 from podium.model.transitions import StepStatus
 from podium.ports.store import Limit, Store
 from podium.testing.events import NOON, event, new_run
