@@ -39,6 +39,7 @@
     ├── RunExists, RunEndedAlready                    engines/local.py
     ├── PlanMissing               runtime/kept_plan.py
     ├── InvalidInput              operations/inputs.py
+    ├── EnvFileRequired           operations/env_files.py  a resumed run needs its --env-file again
     ├── RunIsOver                 operations/signals.py
     ├── NotAllowed                operations/signals.py    a step asked something of its own run
     ├── TooManySignals            operations/signals.py

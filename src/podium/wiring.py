@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from podium.errors import PodiumError
+from podium.permissions import use_permissions
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
@@ -39,7 +40,8 @@ class UnknownStore(PodiumError):
     code = "UNKNOWN_STORE"
 
 
-_CONFIGURED: Final = ("prices",)
+_CONFIGURED: Final = ("permissions", "prices")
+_PERMISSIONS: Final = ("private", "umask")
 
 
 class InvalidConfiguration(PodiumError):
@@ -190,11 +192,6 @@ def configuration() -> dict[str, Any]:
 
     It is read by whoever needs something of it, so that nobody else has to have one.
     """
-    from podium.language.diagnostics import did_you_mean
-    from podium.language.reader import read_yaml
-    from podium.language.tree import Mapping as Written
-    from podium.language.tree import plain
-
     given = os.environ.get("PODIUM_CONFIG")
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - "" if there is none
     path = Path(given) if given else Path(home) / "podium" / "config.yaml"
@@ -204,6 +201,12 @@ def configuration() -> dict[str, Any]:
         if given:
             raise InvalidConfiguration(f"PODIUM_CONFIG names {given!r}: {error.strerror}") from error
         return {}
+    # Loaded when there is a file: most users have none.
+    from podium.language.diagnostics import did_you_mean
+    from podium.language.reader import read_yaml
+    from podium.language.tree import Mapping as Written
+    from podium.language.tree import plain
+
     document = read_yaml(content, str(path))
     if not isinstance(document.root, Written) or document.report.diagnostics:
         problems = "; ".join(str(found).split("\n")[0] for found in document.report.diagnostics)
@@ -217,6 +220,14 @@ def configuration() -> dict[str, Any]:
                 f"{str(path)!r}: {key!r} is nothing that can be configured. {near} Keys: {', '.join(_CONFIGURED)}"
             )
     return found
+
+
+def use_configured_permissions() -> None:
+    """Files of this process are private, unless the configuration says `permissions: umask`."""
+    chosen = configuration().get("permissions", "private")
+    if chosen not in _PERMISSIONS:
+        raise InvalidConfiguration(f"`permissions` is {chosen!r}; write private or umask")
+    use_permissions(chosen)
 
 
 def payload_store(folder: Path) -> ArtifactStore:

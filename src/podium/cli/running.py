@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,27 +17,28 @@ import click
 import msgspec
 
 from podium.cli.app import FAILED, INVALID_FILE
+from podium.cli.env_files import env_file_option, require_env_files, use_env_files
 from podium.cli.following import drive_or_follow
 from podium.cli.output import print_diagnostics
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
 from podium.cli.storing import store_option
-from podium.errors import PodiumError
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord
 from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.transitions import TERMINAL, RunStatus
+from podium.operations.env_files import kept_facts
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.signals import RunIsOver, check_may_drive, check_signal, send_signal
 from podium.operations.workflows import load_workflow
+from podium.permissions import readable_by_others
 from podium.ports.engine import LEFT, Driving, Engine, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime.ends import last_end
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
-from podium.text import reason_of
 from podium.wiring import (
     check_run,
     installed_providers,
@@ -45,12 +49,14 @@ from podium.wiring import (
     runs_folder,
     store_url,
     system_clock,
+    use_configured_permissions,
 )
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
     from podium.runtime.tasks.recordings import Recordings
 
+_MAX_LOOKED_AT = 50
 _NO_WAIT = click.option(
     "--no-wait", is_flag=True, help="Leave the run (exit code 5) when only a person can let it go on."
 )
@@ -96,11 +102,7 @@ def _recording_options(command: Callable[..., int]) -> Callable[..., int]:
     type=click.Path(file_okay=False, path_type=Path),
     help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
 )
-@click.option(
-    "--env-file",
-    type=click.Path(dir_okay=False, exists=True, path_type=Path),
-    help="More environment variables, one NAME=value a line.",
-)
+@env_file_option
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
@@ -116,7 +118,7 @@ def run(
     engine: str,
     workspace: Path | None,
     runs: Path | None,
-    env_file: Path | None,
+    env_files: tuple[Path, ...],
     as_json: bool,
     quiet: bool,
     stream: bool,
@@ -152,11 +154,17 @@ def run(
     given = check_inputs(
         {**_read_inputs(input_file), **parse_inputs(inputs, plan.workflow.inputs)}, plan.workflow
     )
-    if env_file is not None:
-        os.environ.update(_read_env(env_file))
+    variables = use_env_files(env_files)
     if dry_run:
         return _show_plan(file, plan, workspace, replays=replay is not None)
-    request = RunRequest(plan, given, run_id, content, workspace if workspace is not None else Path.cwd())
+    request = RunRequest(
+        plan,
+        given,
+        run_id,
+        content,
+        workspace if workspace is not None else Path.cwd(),
+        env_files=kept_facts(variables),
+    )
     # Before the store is opened: it might be made for this run.
     _require_needs(plan, request.workspace, replays=replay is not None)
     recordings = _recordings(record, replay, goes_on=False)
@@ -192,10 +200,12 @@ def run(
     help="Raise the budget first: usd=5, tokens=100000, STEP.usd=2 for a step's own.",
 )
 @_NO_WAIT
+@env_file_option
 @store_option
 def resume(
     run_id: str,
     runs: Path | None,
+    env_files: tuple[Path, ...],
     as_json: bool,
     quiet: bool,
     stream: bool,
@@ -240,6 +250,8 @@ def resume(
     async def work(engine: Engine, opened: Store) -> RunEnded:
         known = await opened.get_run(RunId(run_id))
         await check_may_drive(opened, system_clock(), known)
+        variables = use_env_files(env_files)
+        await require_env_files(opened, folder, known, variables, f"podium resume {run_id}")
         if changed:
             from podium.operations.rerunning import carry_files_over, changed_request
 
@@ -247,6 +259,7 @@ def resume(
             request = await changed_request(
                 opened, folder, RunId(run_id), new_id, plan=plan, source=source, payloads=payload_store
             )
+            request = replace(request, env_files=kept_facts(variables))
             _require_needs(request.plan, request.workspace, replays=replay is not None)
             carry_over = partial(carry_files_over, folder, RunId(run_id))
             return await _drive_new(engine, opened, view, request, carry_over, no_wait=no_wait)
@@ -326,10 +339,12 @@ async def _drive_again(
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
 @_recording_options
+@env_file_option
 @store_option
 def rerun(
     run_id: str,
     step: str,
+    env_files: tuple[Path, ...],
     new_id: str | None,
     runs: Path | None,
     as_json: bool,
@@ -350,7 +365,11 @@ def rerun(
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
+        variables = use_env_files(env_files)
+        command = f"podium rerun {run_id} --from {shlex.quote(step)}"
+        await require_env_files(opened, folder, await opened.get_run(RunId(run_id)), variables, command)
         request = await rerun_request(opened, folder, RunId(run_id), step, new_id, payloads=payload_store)
+        request = replace(request, env_files=kept_facts(variables))
         _require_needs(request.plan, request.workspace, replays=replay is not None)
         return await _drive_new(
             engine, opened, view, request, partial(carry_files_over, folder, RunId(run_id))
@@ -393,6 +412,8 @@ def _finish(
 ) -> int:
     """Drive, show the end, and exit as the run did."""
 
+    use_configured_permissions()
+    _warn_of_readers(folder)
     waits_for: Sequence[Reason] = ()
 
     async def driven() -> RunEnded:
@@ -435,6 +456,19 @@ def _finish(
         click.echo(f"REPLAY_MISS: the recording has no answer for {steps}", err=True)
         return code or FAILED
     return code
+
+
+def _warn_of_readers(folder: Path) -> None:
+    """What other users can read of the runs kept here; one line is enough, since one command closes all of it."""
+    kept = itertools.islice(folder.iterdir(), _MAX_LOOKED_AT) if folder.is_dir() else ()
+    found = readable_by_others((folder / "podium.db", *kept))
+    if found is not None:
+        shown = visible(str(found))
+        click.echo(
+            f"warning: other users can read {shown}: `chmod -R go-rwx {shlex.quote(str(folder))}` makes it private; "
+            "`permissions: umask` in the configuration file leaves it to you",
+            err=True,
+        )
 
 
 def _recordings(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
@@ -591,15 +625,6 @@ def _read_inputs(path: Path | None) -> dict[str, Any]:
     values = plain(document.root)
     assert isinstance(values, dict)
     return values
-
-
-def _read_env(path: Path) -> dict[str, str]:
-    from podium.secrets.dotenv import parse_dotenv
-
-    try:
-        return parse_dotenv(path.read_text(), str(path))
-    except (OSError, ValueError, PodiumError) as error:
-        raise click.UsageError(f"'{visible(str(path))}' cannot be read: {reason_of(error)}") from error
 
 
 def _require_needs(plan: Plan, workspace: Path, *, replays: bool) -> None:

@@ -8,7 +8,7 @@ import click
 
 from podium.model.ids import DEFAULT_TENANT
 from podium.ports.store import Store
-from podium.wiring import open_store, store_url
+from podium.wiring import open_store, store_url, use_configured_permissions
 
 Command: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
@@ -35,6 +35,9 @@ def json_option(command: Command) -> Command:
 
 def using_store(url: str | None, work: Callable[[Store], Awaitable[T]], *, create: bool = False) -> T:
     """Open the store, do the work, close the store."""
+
+    if create:
+        use_configured_permissions()
 
     async def run() -> T:
         store = await open_store(store_url(url), create=create)

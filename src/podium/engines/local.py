@@ -51,7 +51,7 @@ from podium.runtime.outages import OUTAGE, Outages
 from podium.runtime.preflight import Readiness, Surroundings, check_needs
 from podium.runtime.reopening import NotAsDecided, Reopening
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
-from podium.runtime.rundir import RunDirectory, write_atomically
+from podium.runtime.rundir import RunDirectory, write_atomically, write_private
 from podium.runtime.spilling import spill, whole
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks import processes
@@ -170,9 +170,13 @@ class LocalEngine:
             payload["rerunFrom"] = request.rerun_from
             if request.only_changed:
                 payload["onlyChanged"] = True
+        if request.env_files is not None:
+            payload["envFiles"] = request.env_files.facts
         at = timestamp(self._clock.now())
         queued = new_event(identity, EventType.RUN_QUEUED, at, await self._storable(payload, directory))
         await self._store.create_run(new, [queued])
+        if request.env_files is not None:
+            write_private(directory.env_key, request.env_files.key)
         return run_id
 
     async def _storable(self, payload: dict[str, Any], directory: RunDirectory) -> bytes:

@@ -13,6 +13,14 @@ Observer = Callable[[Sequence[EventRecord]], None]
 
 
 @dataclass(frozen=True, slots=True)
+class EnvFiles:
+    """What is kept of the environment files of a run: facts for the log, and the key of their digests beside it."""
+
+    facts: tuple[dict[str, Any], ...]
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """A wish for a run of a plan."""
 
@@ -31,6 +39,7 @@ class RunRequest:
     rerun_from: str | None = None
     # Take over whatever has completed and would be carried out with the same inputs.
     only_changed: bool = False
+    env_files: EnvFiles | None = None
 
 
 # Not an event: the run is open, and this process has left it to whoever takes it up.

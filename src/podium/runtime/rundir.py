@@ -23,6 +23,7 @@ from typing import Final
 from uuid import uuid4
 
 from podium.errors import PodiumError
+from podium.permissions import folder_mode
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._\[\]#@+=, -]")
 _MOST_NAME: Final = 150
@@ -63,6 +64,11 @@ class RunDirectory:
     @property
     def cancel_marker(self) -> Path:
         return self.path / ".cancel"
+
+    @property
+    def env_key(self) -> Path:
+        """The key of the digests of environment files."""
+        return self.path / ".env-key"
 
     @property
     def lock(self) -> Path:
@@ -210,11 +216,18 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
     file.commit(durable=durable)
 
 
+def write_private(path: Path, content: bytes) -> None:
+    """A new file that only its owner may read, whatever the configuration says."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+
+
 def _make_durably(folder: Path) -> None:
     """What is synced in a folder is lost with the power all the same, if the folder's own name was not."""
     if not folder.is_dir():
         _make_durably(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=folder_mode(), exist_ok=True)
         _sync_folder(folder.parent)
 
 

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from podium.permissions import inherited_umask
+
 _PR_SET_CHILD_SUBREAPER: Final = 36
 # Of a child killed by signal n.
 KILLED_BY: Final = 128
@@ -130,15 +132,22 @@ def spawn(
     """Start a program. Raises OSError if it cannot be started."""
     if str(cwd) != os.getcwd():  # noqa: PTH109 - a text is compared for every command
         return _spawn_elsewhere(argv, env, program, cwd, stdin, stdout, stderr)
-    pid = os.posix_spawn(
-        program,
-        argv,
-        env,
-        file_actions=[(os.POSIX_SPAWN_DUP2, source, n) for n, source in enumerate((stdin, stdout, stderr))],
-        setsid=True,
-        setsigdef=_BACK_TO_DEFAULT,
-        setsigmask=(),
-    )
+    inherited = inherited_umask()
+    # A child has the umask that its parent has at this moment.
+    ours = os.umask(inherited) if inherited is not None else 0
+    try:
+        pid = os.posix_spawn(
+            program,
+            argv,
+            env,
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, n) for n, fd in enumerate((stdin, stdout, stderr))],
+            setsid=True,
+            setsigdef=_BACK_TO_DEFAULT,
+            setsigmask=(),
+        )
+    finally:
+        if inherited is not None:
+            os.umask(ours)
     return Child(pid)
 
 
@@ -146,6 +155,7 @@ def _spawn_elsewhere(
     argv: list[str], env: Mapping[str, str], program: str, cwd: Path, stdin: int, stdout: int, stderr: int
 ) -> Child:
     """`posix_spawn` cannot change the directory; `subprocess` can, and is a little slower."""
+    inherited = inherited_umask()
     popen = subprocess.Popen(
         argv,
         executable=program,
@@ -155,6 +165,7 @@ def _spawn_elsewhere(
         stdout=stdout,
         stderr=stderr,
         start_new_session=True,
+        umask=inherited if inherited is not None else -1,
     )
     # The child is waited for here; `subprocess` must neither do that nor complain that nobody did.
     popen.returncode = 0

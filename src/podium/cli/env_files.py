@@ -1,0 +1,52 @@
+"""`--env-file`: variables for the steps of a run, given again whenever it is resumed."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import click
+
+from podium.errors import PodiumError
+from podium.language.diagnostics import visible
+from podium.model.runs import Run
+from podium.operations.env_files import EnvFile, check_env_files
+from podium.ports.store import Store
+from podium.text import reason_of
+
+Command: TypeAlias = Callable[..., Any]
+
+
+def env_file_option(command: Command) -> Command:
+    return click.option(
+        "--env-file",
+        "env_files",
+        multiple=True,
+        type=click.Path(dir_okay=False, exists=True, path_type=Path),
+        help="More environment variables, one NAME=value a line. Repeat it for more files: later ones win.",
+    )(command)
+
+
+def use_env_files(paths: Sequence[Path]) -> tuple[EnvFile, ...]:
+    """Read them and set what they say for this process; its children inherit it."""
+    files = tuple(EnvFile(path, _read(path)) for path in paths)
+    for file in files:
+        os.environ.update(file.values)
+    return files
+
+
+async def require_env_files(
+    store: Store, runs: Path, run: Run, files: Sequence[EnvFile], command: str
+) -> None:
+    """Raises `EnvFileRequired` if the run needs others than those given; warns if they have changed."""
+    for warning in await check_env_files(store, runs, run, files, command):
+        click.echo(f"warning: {visible(warning)}", err=True)
+
+
+def _read(path: Path) -> dict[str, str]:
+    from podium.secrets.dotenv import parse_dotenv
+
+    try:
+        return parse_dotenv(path.read_text(), str(path))
+    except (OSError, ValueError, PodiumError) as error:
+        raise click.UsageError(f"'{visible(str(path))}' cannot be read: {reason_of(error)}") from error

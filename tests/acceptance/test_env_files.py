@@ -1,0 +1,121 @@
+"""Environment files: a run that was started with one needs it again, and the log says nothing about its values."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.podium import Place
+
+TOKEN = "abc-secret-token"
+FLOW = """
+secrets: [TOKEN]
+steps:
+  - {name: First, command: [sh, -c, 'echo "$PLAIN"']}
+  - {name: Use, secrets: [TOKEN], command: [sh, -c, 'test -n "$TOKEN" && echo "$PLAIN" && test -f go']}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    place = Place(tmp_path)
+    (tmp_path / "prod.env").write_text(f"TOKEN={TOKEN}\nPLAIN=one\n")
+    place.write(FLOW)
+    return place
+
+
+def failed_run(place: Place, *files: str) -> None:
+    options = [word for file in files for word in ("--env-file", file)]
+    place.run("run", "w.yaml", "--run-id", place.run_id, "-q", *options, code=1)
+    (place.folder / "go").touch()
+
+
+def outputs(place: Place, run_id: str | None = None) -> list[str]:
+    return [step["output"] for step in place.state(run_id)["steps"].values()]
+
+
+def queued(place: Place) -> dict[str, Any]:
+    payload: dict[str, Any] = place.events()[0]["payload"]
+    return payload
+
+
+@pytest.mark.parametrize("command", [["resume"], ["resume", "--changed"], ["rerun", "--from", "Use"]])
+def test_a_run_does_not_continue_without_its_environment_file(place: Place, command: list[str]) -> None:
+    failed_run(place, "prod.env")
+    before = len(place.events())
+    refused = place.run(command[0], place.run_id, *command[1:], code=78).stderr
+    assert refused.startswith("ENV_FILE_REQUIRED: ")
+    assert "PLAIN, TOKEN" in refused
+    assert f"--env-file {place.folder / 'prod.env'}" in refused
+    assert TOKEN not in refused
+    assert len(place.events()) == before
+    done = place.run(command[0], place.run_id, *command[1:], "-q", "--env-file", "prod.env")
+    assert "warning" not in done.stderr
+
+
+def test_the_command_that_the_message_names_works(place: Place) -> None:
+    failed_run(place, "prod.env")
+    refused = place.run("resume", place.run_id, code=78).stderr
+    words = refused.split("`")[1].split()
+    assert words[0] == "podium"
+    place.run(*words[1:])
+    assert place.state()["status"] == "completed"
+
+
+def test_a_file_that_lacks_a_variable_is_not_enough(place: Place) -> None:
+    failed_run(place, "prod.env")
+    (place.folder / "other.env").write_text(f"TOKEN={TOKEN}\n")
+    refused = place.run("resume", place.run_id, "--env-file", "other.env", code=78).stderr
+    assert "Missing: PLAIN." in refused
+
+
+def test_a_changed_file_is_used_with_a_warning(place: Place) -> None:
+    failed_run(place, "prod.env")
+    (place.folder / "prod.env").write_text(f"# changed\nTOKEN={TOKEN}\nPLAIN=two\n")
+    done = place.run("resume", place.run_id, "-q", "--env-file", "prod.env")
+    assert "warning: prod.env changed since the run was started" in done.stderr
+    assert outputs(place) == ["one\n", "two\n"]
+
+
+def test_without_the_key_it_says_that_it_cannot_compare(place: Place) -> None:
+    failed_run(place, "prod.env")
+    place.file(".env-key").unlink()
+    done = place.run("resume", place.run_id, "-q", "--env-file", "prod.env")
+    assert "cannot be checked" in done.stderr
+
+
+def test_later_files_win_and_all_are_needed_again(place: Place) -> None:
+    (place.folder / "more.env").write_text("PLAIN=later\nMORE=x\n")
+    failed_run(place, "prod.env", "more.env")
+    assert outputs(place)[0] == "later\n"
+    refused = place.run("resume", place.run_id, "--env-file", "prod.env", code=78).stderr
+    assert "Missing: MORE." in refused
+    turned = place.run("resume", place.run_id, "-q", "--env-file", "more.env", "--env-file", "prod.env")
+    assert "order" in turned.stderr
+
+
+def test_the_log_has_names_and_a_keyed_digest_and_no_value(place: Place) -> None:
+    failed_run(place, "prod.env")
+    (kept,) = queued(place)["envFiles"]
+    assert kept["path"] == str(place.folder / "prod.env")
+    assert kept["names"] == ["PLAIN", "TOKEN"]
+    assert place.file(".env-key").stat().st_mode & 0o777 == 0o600
+    first = kept["digest"]
+    for file in place.runs.rglob("*"):
+        if file.is_file():
+            assert TOKEN.encode() not in file.read_bytes(), file
+    # The same file in another run has another digest: nothing can be compared without the key.
+    other = f"{place.run_id}-2"
+    place.run("run", "w.yaml", "--run-id", other, "-q", "--env-file", "prod.env")
+    assert place.events(other)[0]["payload"]["envFiles"][0]["digest"] != first
+    assert first not in json.dumps(place.events(other))
+
+
+def test_a_rerun_needs_the_file_again_when_it_is_resumed(place: Place) -> None:
+    failed_run(place, "prod.env")
+    (place.folder / "go").unlink()
+    again = f"{place.run_id}-2"
+    options = ["--from", "Use", "--run-id", again, "-q", "--env-file", "prod.env"]
+    place.run("rerun", place.run_id, *options, code=1)
+    assert "ENV_FILE_REQUIRED" in place.run("resume", again, code=78).stderr

@@ -1,0 +1,84 @@
+"""What a run leaves can be read by its user alone, unless the configuration says otherwise."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.podium import Place
+
+FLOW = """
+providers:
+  bot: {argv: [sh, -c, "cat; echo answer"]}
+steps:
+  - {name: A, command: [sh, -c, 'echo out; echo err >&2; touch built; mkdir -p folder'], output_file: a.txt}
+  - {name: Own, command: [sh, -c, 'cp /bin/true $PODIUM_ARTIFACTS/tool; chmod 755 $PODIUM_ARTIFACTS/tool']}
+  - {name: Elsewhere, workdir: folder, command: [touch, there]}
+  - {name: P, python: {function: "posixpath:basename", args: {p: /a/b}}}
+  - {name: Agent, provider: bot, prompt: hello}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    tmp_path.chmod(0o755)
+    return Place(tmp_path)
+
+
+def run(place: Place, *arguments: str, code: int = 0, **environment: str) -> str:
+    place.write(FLOW)
+    options = ("run", "w.yaml", "--run-id", place.run_id, "-q", *arguments)
+    return place.run(*options, code=code, env=environment, umask=0o022).stderr
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_everything_of_a_run_is_private(place: Place) -> None:
+    assert run(place) == ""
+    assert mode(place.runs) == 0o700
+    own = {"tool"}
+    for path in place.runs.rglob("*"):
+        if path.name not in own:
+            assert mode(path) & 0o077 == 0, path
+            assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_steps_keep_their_umask_and_their_executable_bit(place: Place) -> None:
+    run(place)
+    assert mode(place.folder / "built") == 0o644
+    assert mode(place.folder / "folder") == 0o755
+    assert mode(place.folder / "folder" / "there") == 0o644
+    assert os.access(place.file("artifacts/tool"), os.X_OK)
+
+
+def test_the_configuration_can_leave_it_to_the_umask(place: Place) -> None:
+    config = place.folder / "config.yaml"
+    config.write_text("permissions: umask\n")
+    assert run(place, PODIUM_CONFIG=str(config)) == ""
+    assert mode(place.runs / place.run_id) == 0o755
+    assert mode(place.runs / "podium.db") == 0o644
+    assert mode(place.file("state.json")) == 0o644
+
+
+def test_another_value_is_refused(place: Place) -> None:
+    config = place.folder / "config.yaml"
+    config.write_text("permissions: open\n")
+    assert "CONFIG_INVALID" in run(place, code=78, PODIUM_CONFIG=str(config))
+
+
+@pytest.mark.parametrize("wide", ["podium.db", "a-run"])
+def test_what_others_can_read_is_reported_once_with_the_way_to_close_it(place: Place, wide: str) -> None:
+    run(place)
+    (place.runs / "a-run").mkdir(mode=0o700)
+    place.runs.chmod(0o755)
+    (place.runs / wide).chmod(0o755)
+    again = ("run", "w.yaml", "-q")
+    told = place.run(*again).stderr
+    assert told.count("warning: other users can read") == 1
+    assert f"runs/{wide}" in told
+    assert "chmod -R go-rwx runs" in told
+    for path in (place.runs, *place.runs.rglob("*")):
+        path.chmod(path.stat().st_mode & 0o700)
+    assert place.run(*again).stderr == ""
