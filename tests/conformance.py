@@ -49,6 +49,7 @@ RULES_OF_PROMISES = {
     "the_slot_of_a_dead_holder_is_free_and_recovery_needs_one": ("G47",),
     "a_snapshot_comes_back_and_an_older_one_never_replaces_it": ("ES11", "G50"),
     "duplicates_are_not_delivered_again": ("G08",),
+    "a_line_is_held_by_one_relay_and_what_was_delivered_is_gone": ("G12",),
     "a_dead_letter_is_kept_apart_and_its_line_goes_on": ("ES19",),
 }
 _ROW = re.compile(

@@ -154,7 +154,7 @@ def test_what_would_change_nothing_is_refused_at_once(place: Place) -> None:
     assert (place.folder / "deployed").exists()
 
 
-@pytest.mark.rule("D28")
+@pytest.mark.rule("D28", "G23")
 def test_cancel_from_another_terminal_is_noticed_during_a_step(place: Place) -> None:
     process = begun(place)
     control(place, "cancel")

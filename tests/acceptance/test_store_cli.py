@@ -206,6 +206,16 @@ def test_a_run_that_is_not_there_is_told(store: Path, arguments: list[str], code
     assert told in podium(*arguments, "--store", str(store), code=code)
 
 
+@pytest.mark.rule("G49")
+def test_a_run_belongs_to_the_default_tenant_project_and_environment(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text('version: "2.0"\nname: w\nsteps: [{name: A, command: ["true"]}]\n')
+    podium("run", str(tmp_path / "w.yaml"), "--run-id", "r-tenant", "--runs", str(tmp_path))
+    store = ("--store", str(tmp_path / "podium.db"))
+    (first, *_) = podium("events", "r-tenant", "--json", "--tenant", "default", *store).splitlines()
+    event = json.loads(first)
+    assert (event["tenantId"], event["projectId"], event["environmentId"]) == ("default", "default", "local")
+
+
 def test_a_store_that_is_not_there_or_none_is_told(tmp_path: Path) -> None:
     assert "UNKNOWN_STORE: there is no store at" in podium(
         "runs", "list", "--store", str(tmp_path / "no.db"), code=64

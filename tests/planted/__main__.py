@@ -4,7 +4,7 @@ import argparse
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from os import cpu_count
 from time import monotonic
 
@@ -73,7 +73,8 @@ def _try_all(chosen: list[Fault], workers: int) -> list[Fault]:
 
     unnoticed = []
     with ThreadPoolExecutor(workers) as pool:
-        for fault, outcome, seconds in pool.map(attempt, chosen):
+        for done in as_completed([pool.submit(attempt, fault) for fault in chosen]):
+            fault, outcome, seconds = done.result()
             word = "noticed " if outcome.noticed else "SURVIVED"
             print(f"{word} {seconds:5.1f} s  {fault.title}\n    {outcome.why[:200]}", flush=True)
             if not outcome.noticed:

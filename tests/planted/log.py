@@ -2,6 +2,497 @@
 
 from typing import Final
 
-from tests.planted.faults import Fault
+from tests.planted.edits import after, before, drop, reword, start, swap
+from tests.planted.faults import Fault, fault
 
-FAULTS: Final[list[Fault]] = []
+_MEMORY = "stores/memory.py:MemoryStore"
+_PROJECT = "core/project.py"
+
+FAULTS: Final[list[Fault]] = [
+    fault("ES01", "each append counts from 1", swap("stores/rules.py:records_of", "head + 1", "1")),
+    fault("ES02", "the first event has number 0", swap("stores/rules.py:records_of", "head + 1", "head")),
+    fault(
+        "ES03",
+        "of a batch only one number is used up",
+        swap("stores/rules.py:row_after", "row.head + stored", "row.head + 1"),
+    ),
+    fault("ES04", "keys are not kept", drop(f"{_MEMORY}._store", "kept.by_key.update(...)")),
+    fault(
+        "ES04",
+        "SQLite does not look keys up",
+        reword("stores/sqlite/appending.py", "run = number AND key = ?", "run = number AND ? IS NULL"),
+    ),
+    fault(
+        "ES05",
+        "a gap is folded without a word",
+        swap(f"{_PROJECT}:gap_between", "next_seq > last_seq + 1", "False"),
+    ),
+    fault(
+        "ES06",
+        "the key has the engine's attempt",
+        swap(
+            "runtime/writing.py:new_event",
+            "key_v1(run.run_id, slot, attempt, event_type, run.plan_version)",
+            "key_v1(run.run_id, slot, engine_attempt, event_type, run.plan_version)",
+        ),
+    ),
+    fault(
+        "ES06",
+        "the parts of the key change their order",
+        swap(
+            "model/keys.py:key_v1",
+            "_sha256(...)",
+            "_sha256(f'{slot}|{run_id}|{logical_attempt_id}|{event_type}|{plan_version}')",
+        ),
+    ),
+    fault(
+        "ES07",
+        "a projection goes on behind a gap",
+        swap(f"{_PROJECT}:_Fold.take", "return False", "self._seq = seq"),
+    ),
+    fault(
+        "ES08",
+        "events are folded in the order of their clocks",
+        swap(
+            f"{_PROJECT}:project_more",
+            "for record in events: ...",
+            "for record in sorted(events, key=lambda one: one.emitted_at): ...",
+        ),
+    ),
+    fault(
+        "ES08",
+        "a watcher gets the newest first",
+        swap(f"{_MEMORY}.watch", "yield records", "yield records[::-1]"),
+    ),
+    fault(
+        "ES09",
+        "older snapshots see what came later",
+        drop(f"{_PROJECT}:Steps.put", "older._before[step_id] = known"),
+    ),
+    fault(
+        "ES10",
+        "a run follows events that are not possible",
+        drop(f"{_PROJECT}:_Fold._take_run", "if self._status not in before: ..."),
+    ),
+    fault(
+        "ES10",
+        "an attempt that has ended ends again",
+        swap(f"{_PROJECT}:_Step.take", "self.status not in before", "False"),
+    ),
+    fault("ES11", "events are folded again", swap(f"{_PROJECT}:_Fold.take", "seq <= self._seq", "False")),
+    fault(
+        "ES11",
+        "an older snapshot replaces a newer one",
+        swap(
+            f"{_MEMORY}.save_snapshot",
+            "kept.summary is not None and kept.summary.last_event_seq > summary.last_event_seq",
+            "False",
+        ),
+    ),
+    fault(
+        "ES12",
+        "lag is not told",
+        drop("runtime/projecting.py:Projecting._measure_lag", "self._alerting.lag_is_high(self.lag)"),
+    ),
+    fault(
+        "ES12",
+        "lag is told after a minute only",
+        swap("runtime/projecting.py", "LAG_ALERT_SECONDS: Final = 5.0", "LAG_ALERT_SECONDS: Final = 60.0"),
+    ),
+    fault("ES12", "a gap raises no alert", drop(f"{_PROJECT}:_Fold._report_gap", "self._alerts.append(...)")),
+    fault(
+        "ES13",
+        "unknown types do not move the watermark",
+        before(
+            f"{_PROJECT}:_Fold.take", "self._seq = seq", "if record.event_type not in _KNOWN: return True"
+        ),
+    ),
+    fault(
+        "ES13",
+        "an unknown type makes a run inconsistent",
+        before(
+            f"{_PROJECT}:_Fold.take",
+            "event_type = record.event_type",
+            "if record.event_type not in _KNOWN: self._illegal(record)",
+        ),
+    ),
+    fault(
+        "ES14",
+        "a plan takes the value of a secret along",
+        swap(
+            "core/plans.py:plan_of",
+            "description=description",
+            "description=(description or '') + __import__('os').environ.get('GITHUB_TOKEN', '')",
+        ),
+    ),
+    fault(
+        "ES15",
+        "the start of a large value stays in the log",
+        swap(
+            "runtime/spilling.py:spill",
+            "{_MARK: msgspec.to_builtins(ref)}",
+            "{_MARK: msgspec.to_builtins(ref), 'start': fields[name][:100]}",
+        ),
+    ),
+    fault(
+        "ES16",
+        "DELAY is not waited for",
+        drop("stores/rules.py:may_start", "if row.start_at is not None and row.start_at > now: ..."),
+    ),
+    fault(
+        "ES16",
+        "QUEUE starts more runs than the limit",
+        swap(f"{_MEMORY}.claim_next", "self._full_limit(...)", "None"),
+    ),
+    fault(
+        "ES16",
+        "REJECT refuses nothing",
+        swap(f"{_MEMORY}.create_run", "new.backpressure is Backpressure.REJECT", "False"),
+    ),
+    fault(
+        "ES17",
+        "a repeated request makes another run",
+        swap(f"{_MEMORY}.create_run", "earlier is not None", "False"),
+    ),
+    fault(
+        "ES17",
+        "a run id is used for two requests",
+        swap(f"{_MEMORY}.create_run", "run_id in self._runs", "False"),
+    ),
+    fault(
+        "ES18",
+        "a run is handed out to two",
+        swap(
+            f"{_MEMORY}.claim_next",
+            "not self._is_live(kept, '')",
+            "not self._is_live(kept, '') or kept.leases[''].generation < 2",
+        ),
+    ),
+    fault(
+        "ES19",
+        "an event is tried for ever",
+        swap("runtime/relay.py:Relay._failed", "failures < MOST_FAILURES", "True"),
+    ),
+    fault("ES19", "pauses do not grow", swap("runtime/relay.py:pause_after", "1 << doublings", "1")),
+    fault("ES19", "there is no jitter", swap("runtime/relay.py:pause_after", "1 - jitter / 2", "1")),
+    fault(
+        "ES19",
+        "a dead letter raises no alert",
+        drop("runtime/relay.py:Relay._failed", "await self._raise_alert(claim, failures, error)"),
+    ),
+    fault(
+        "ES20",
+        "everything fails open",
+        swap("runtime/recording.py:Recorder.append", "_is_a_start_alone(writes)", "True"),
+    ),
+    fault(
+        "ES20",
+        "what failed open is forgotten",
+        drop("runtime/recording.py:Recorder.append", "self._owed.append(...)"),
+    ),
+    fault(
+        "ES21",
+        "a field nobody knows makes a payload unreadable",
+        swap(f"{_PROJECT}:_decoded", "return nothing", "raise", nth=2),
+    ),
+    fault(
+        "ES21",
+        "a store keeps known types only",
+        swap(
+            f"{_MEMORY}._store",
+            ("kept.log += stored", "stored"),
+            "[r for r in stored if r.event_type[:3] in ('Run', 'Ste')]",
+        ),
+    ),
+    fault(
+        "G05",
+        "attempts count from 0",
+        swap("stores/rules.py:records_of", "write.logical_attempt_id", "write.logical_attempt_id - 1"),
+    ),
+    fault(
+        "G05",
+        "the engine's attempt is not kept",
+        swap("stores/rules.py:records_of", "write.engine_attempt_id", "1"),
+    ),
+    fault(
+        "G06",
+        "a repeated process is no further engine attempt",
+        swap(
+            "runtime/drive.py:Driver._begin_again",
+            "self._engine_attempts.get(key, 1) + 1",
+            "self._engine_attempts.get(key, 1)",
+        ),
+    ),
+    fault(
+        "G07",
+        "a retry has the attempt of what failed",
+        drop("core/machine/attempts.py:back_off", "next_attempt(visit)"),
+    ),
+    fault(
+        "G08",
+        "a repeated event is an error",
+        swap("stores/rules.py:outcome", "_differs(write, earlier)", "1 / 0"),
+    ),
+    fault(
+        "G08",
+        "a repeated event is said to be new",
+        swap("stores/rules.py:outcome", "duplicate=True", "duplicate=False"),
+    ),
+    fault(
+        "G08",
+        "repeated events reach the outbox again",
+        after(
+            f"{_MEMORY}.append",
+            "fresh = ...",
+            "for lines in self._buses.values():\n    lines[run_id].waiting.extend(record.run_seq for record in known.values())",
+        ),
+    ),
+    fault(
+        "G09",
+        "a gap is never accepted",
+        swap("runtime/projecting.py:Projecting._fold", "accept_gaps=True", "accept_gaps=False"),
+    ),
+    fault(
+        "G11",
+        "a run that needs approval starts without",
+        swap("stores/rules.py:may_start", "not needs_approval", "True"),
+    ),
+    fault(
+        "G11",
+        "a run that waits for approval does not say so",
+        swap(f"{_PROJECT}:_Fold._take_run", "'WAITING_APPROVAL' if payload.needs_approval else None", "None"),
+    ),
+    fault(
+        "G12",
+        "a run is created without its first event",
+        swap(f"{_MEMORY}.create_run", "rules.new_writes(writes, {})", "[]"),
+    ),
+    fault(
+        "G12",
+        "first events do not reach the outbox",
+        swap("stores/sqlite/log.py:create_run", "outbox.enqueue(...)", "None"),
+    ),
+    fault(
+        "G13",
+        "a step in doubt runs again",
+        swap("runtime/drive.py:Driver._begin_again", "not command.step.idempotent", "False"),
+    ),
+    fault(
+        "G14",
+        "work that ends while paused is routed",
+        swap(
+            "core/machine/machine.py:Machine._work",
+            "not self.hold.reasons and (self.agenda or budgets.call_next(self))",
+            "self.agenda or (not self.hold.reasons and budgets.call_next(self))",
+        ),
+    ),
+    fault(
+        "G14", "limits run on while paused", swap("core/machine/holds.py:is_due", "m.hold.reasons", "False")
+    ),
+    fault(
+        "G14",
+        "a paused run with work under way is not DRAINING",
+        swap(f"{_PROJECT}:_Fold._substatus", "'DRAINING'", "None"),
+    ),
+    fault(
+        "G15",
+        "a paused run is DRAINING for ever",
+        swap(
+            f"{_PROJECT}:_Fold._substatus",
+            "self._status is RunStatus.PAUSED and running",
+            "self._status is RunStatus.PAUSED",
+        ),
+    ),
+    fault(
+        "G17",
+        "an outcome that is not stored in time is dropped",
+        swap("runtime/recording.py:Recorder.append", "reason = error", "return ()"),
+    ),
+    fault(
+        "G18",
+        "a run is found by the engine's name alone",
+        swap(f"{_MEMORY}.run_of_engine", "kept.row.engine == engine", "kept.row.engine is not None"),
+    ),
+    fault(
+        "G23",
+        "a cancelled run ends before its work has stopped",
+        swap("core/machine/stopping.py:stop_visit", "visit.handed", "False"),
+    ),
+    fault(
+        "G28",
+        "keys are hashed in the order they were written",
+        swap("core/canonical.py:canonical_json", "order='sorted'", "order=None"),
+    ),
+    fault("G29", "unknown keys are dropped", start("language/shapes.py:Checker._unknown_key", "return")),
+    fault(
+        "G31",
+        "a repeated request is refused",
+        swap(
+            f"{_MEMORY}.create_run",
+            "return CreatedRun(earlier.row, (), duplicate=True)",
+            "raise RunRequestConflict('again')",
+        ),
+    ),
+    fault(
+        "G32",
+        "a completed step is COMPLETED",
+        swap("model/transitions.py:StepStatus", "SUCCESS = 'SUCCESS'", "SUCCESS = 'COMPLETED'"),
+    ),
+    fault(
+        "G33",
+        "a snapshot does not say when the run started",
+        drop(f"{_PROJECT}:_Fold._take_run", "fields['started_at'] = record.emitted_at"),
+    ),
+    fault(
+        "G33",
+        "a snapshot does not count failed steps",
+        swap(f"{_PROJECT}:_counter_of", "_COUNTER_OF[newest.status]", "_COUNTER_OF[newest.status] % 4"),
+    ),
+    fault(
+        "G35",
+        "another tenant's run is found",
+        swap("stores/memory.py:MemoryTenantRuns.find", "kept.row.identity.tenant_id != tenant_id", "False"),
+    ),
+    fault(
+        "G35",
+        "SQLite finds another tenant's run",
+        reword("stores/sqlite/tenants.py", "AND r.tenant_id = ?", "AND ? IS NOT NULL"),
+    ),
+    fault(
+        "G38",
+        "a step has no window for its operator",
+        swap("core/machine/attempts.py:after_failure", "retry.operator", "False", nth=1),
+    ),
+    fault(
+        "G39",
+        "dependants stay skipped after a retry",
+        drop("core/machine/graphs.py:retry", "_take_back(...)"),
+    ),
+    fault(
+        "G40",
+        "the store takes what was decided without the newest record",
+        swap(f"{_MEMORY}.append", "after != kept.row.head", "False"),
+    ),
+    fault(
+        "G41",
+        "the time of the machine runs back",
+        swap("core/machine/machine.py:Machine.advance", "event.emitted_at > self.surroundings.now", "True"),
+    ),
+    fault(
+        "G43",
+        "a start fails open though the step may not run twice",
+        swap(
+            "runtime/recording.py:Recorder.append",
+            "may_fail_open",
+            "True",
+        ),
+    ),
+    fault(
+        "G43",
+        "an end fails open",
+        swap(
+            "runtime/recording.py:_is_a_start_alone", "writes[0].event_type == EventType.STEP_STARTED", "True"
+        ),
+    ),
+    fault(
+        "G44",
+        "ids may have spaces",
+        reword("model/ids.py", "[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}", "[A-Za-z0-9][A-Za-z0-9._:@+ -]{0,127}"),
+    ),
+    fault("G44", "ids have no limit", reword("model/ids.py", "{0,127}", "*")),
+    fault(
+        "G44",
+        "a request for something else gives the earlier run",
+        drop(f"{_MEMORY}.create_run", "rules.check_same_request(...)"),
+    ),
+    fault(
+        "G45",
+        "fences are not checked",
+        swap("stores/rules.py:check_fence", "fence is not None and fence.generation != current", "False"),
+    ),
+    fault(
+        "G45",
+        "the lease of an attempt is good for everything",
+        swap(
+            "model/leases.py:may_write",
+            "step_id is not None and fence.attempt == attempt_name(step_id, logical_attempt_id)",
+            "True",
+        ),
+    ),
+    fault(
+        "G45",
+        "without a lease everything can be written",
+        swap("model/leases.py:may_write", "return False", "return True"),
+    ),
+    fault(
+        "G45",
+        "differing content is not told",
+        swap("stores/rules.py:outcome", "_differs(write, earlier)", "False"),
+    ),
+    fault(
+        "G46",
+        "leases of SQLite lapse by the wall clock",
+        swap("stores/sqlite/moments.py:Moments.__call__", "self._clock.elapsed()", "now.timestamp()"),
+    ),
+    fault(
+        "G47",
+        "the slot of a dead holder stays taken",
+        swap(f"{_MEMORY}._is_live", "held.expires > self._clock.elapsed()", "True"),
+    ),
+    fault("G47", "recovery needs no slot", swap(f"{_MEMORY}.claim_lapsed", "self._full_limit(...)", "None")),
+    fault("G48", "small values move first", swap("runtime/spilling.py:spill", "-sizes[name]", "sizes[name]")),
+    fault(
+        "G48", "an error moves too", swap("runtime/spilling.py:spill", "name not in NEVER_SPILLED", "True")
+    ),
+    fault(
+        "G48",
+        "a store keeps payloads of any size",
+        swap("model/events.py:check_payload", "len(payload) > MOST_PAYLOAD_BYTES", "False"),
+    ),
+    fault(
+        "G49",
+        "the default tenant has another name",
+        swap("model/ids.py", "TenantId('default')", "TenantId('main')"),
+    ),
+    fault(
+        "G49",
+        "PODIUM_STORE is not read",
+        swap("wiring.py:store_url", "os.environ.get('PODIUM_STORE')", "None"),
+    ),
+    fault(
+        "G50",
+        "every attempt is shown",
+        swap(
+            f"{_PROJECT}:_Step._begin",
+            "(self._newest(), *self.earlier)[:SHOWN_ATTEMPTS - 1]",
+            "(self._newest(), *self.earlier)",
+        ),
+    ),
+    fault(
+        "G50",
+        "attempts that are not shown are not counted",
+        swap(
+            "core/project.py:_Step._begin",
+            "self.attempt_count += 1",
+            "self.attempt_count = len(self.earlier) + 1",
+        ),
+    ),
+    fault(
+        "G51",
+        "a completed run is reopened",
+        swap(
+            "core/machine/machine.py:_reopened",
+            "m.terminal and (m.at_verdict is not None or m.cancelled_before_start)",
+            "m.terminal",
+        ),
+    ),
+    fault(
+        "G51",
+        "a reopened run keeps its status",
+        swap(
+            "model/transitions.py",
+            "frozenset({RunStatus.FAILED, RunStatus.CANCELLED})",
+            "frozenset({RunStatus.CANCELLED})",
+        ),
+    ),
+]

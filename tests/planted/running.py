@@ -22,8 +22,8 @@ _PYTEST: Final = [
     *(sys.executable, "-m", "pytest", "-x", "-q", "--timeout", "60"),
     *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:xdist"),
 ]
-# A fault may make tests slow; none takes this long when it is noticed.
-_PATIENCE_SECONDS: Final = 600
+# A fault may make a test run for ever. That is noticed, too, but a fault that fails at once is a better one.
+_PATIENCE_SECONDS: Final = 240
 _SOME_FAILED: Final = 1
 _NOTHING_COLLECTED: Final = 5
 

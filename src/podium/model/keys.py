@@ -36,17 +36,6 @@ def keys_of_other_ends(
     return tuple([key_v1(run_id, step_id, logical_attempt_id, other, plan_version) for other in excluding])
 
 
-def admission_key(
-    tenant_id: str,
-    project_id: str,
-    environment_id: str,
-    plan_id: str,
-    plan_version: str,
-    run_request_id: str,
-) -> str:
-    return _sha256(f"{tenant_id}|{project_id}|{environment_id}|{plan_id}|{plan_version}|{run_request_id}")
-
-
 def slot_of(event_type: str, *, step_id: str | None = None, subject: str | None = None) -> str:
     """What an event is about, as it stands in its key.
 

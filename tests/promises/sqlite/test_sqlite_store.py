@@ -62,6 +62,7 @@ def promise_of_two_handles(world: SqliteWorld) -> None:
 
 
 class TestClocks:
+    @pytest.mark.rule("G46")
     @pytest.mark.parametrize("jump", [3600, -3600])
     def test_a_jump_of_the_wall_clock_frees_and_keeps_no_lease(self, world: SqliteWorld, jump: int) -> None:
         async def scenario() -> None:

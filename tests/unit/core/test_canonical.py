@@ -18,6 +18,7 @@ from podium.core.canonical import (
 )
 
 
+@pytest.mark.rule("G28")
 def test_the_example_of_the_rfc() -> None:
     value = {
         "numbers": [333333333.33333329, 1e30, 4.50, 2e-3, 0.000000000000000000000000001],
@@ -67,6 +68,7 @@ def test_the_numbers_of_the_rfc(bits: str, written: str) -> None:
     assert canonical_json(number).decode() == written
 
 
+@pytest.mark.rule("G28")
 def test_keys_are_ordered_by_their_utf_16_units() -> None:
     value = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\u0080": 6, "\u00f6": 7}
     assert list(json.loads(canonical_json(value)).values()) == [2, 4, 6, 7, 1, 5, 3]

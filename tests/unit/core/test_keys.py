@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.model.keys import admission_key, key_v1, key_v2, slot_of
+from podium.model.keys import key_v1, key_v2, slot_of
 
 RUN = "6f9619ff-8b86-4011-b42d-00c04fc964ff"
 
@@ -32,13 +32,6 @@ def test_the_keys_of_events_equal_the_published_vectors(
     slot: str, attempt: int, event_type: str, version: str, key: str
 ) -> None:
     assert key_v1(RUN, slot, attempt, event_type, version) == key
-
-
-@pytest.mark.rule("ES17")
-def test_the_admission_key_equals_the_published_vector() -> None:
-    assert admission_key("acme", "web", "prod", "nightly", "1.0.0", "req-1") == (
-        "0bf54d9a751bf1163bf985193f5393b678b39b1ed0e82c302c1ce234458cb34e"
-    )
 
 
 def test_the_second_format_has_the_plan_before_its_version() -> None:

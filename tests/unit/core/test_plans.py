@@ -111,6 +111,7 @@ def test_what_is_no_plan_is_refused_and_says_what_to_do(content: bytes) -> None:
         read_plan(content)
 
 
+@pytest.mark.rule("G29")
 def test_keys_nobody_knows_are_refused() -> None:
     written = msgspec.json.decode(plan_bytes(plan_of(workflow(Step("A", RUN)))))
     written["workflow"]["block"]["steps"][0]["retires"] = 3

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from podium.core.project import EMPTY, RunSnapshot, Steps, gap_between, project, project_more
 from podium.model.alerts import Alert, AlertCode
@@ -102,6 +103,7 @@ def test_a_run_that_waits_for_approval_says_so() -> None:
     assert [project(events[:n]).summary.status for n in (1, 2, 3)] == ["PENDING", "APPROVED", "RUNNING"]
 
 
+@pytest.mark.rule("ES10", "G51")
 def test_a_failed_run_tells_why_and_a_reopened_one_has_forgotten_it() -> None:
     error = {"error": {"category": "TIMEOUT", "code": "RUN_TIMEOUT", "message": "too slow"}}
     failed = log(*BEGIN, ("RunFailed", None, 1, error), "RunReopened")
@@ -337,6 +339,46 @@ def test_events_that_were_folded_already_change_nothing() -> None:
     again = project_more(snapshot, events)
     assert again.summary == snapshot.summary
     assert (again.alerts, again.changed_steps) == ((), ())
+    # Nor do they when new ones follow: a projector may begin again anywhere.
+    longer = [*events, *log("RunCompleted", first=len(events) + 1)]
+    overlapping = project_more(snapshot, longer[1:])
+    assert overlapping.summary == project(longer).summary
+    assert overlapping.alerts == ()
+
+
+@pytest.mark.rule("ES08")
+def test_events_are_folded_in_the_order_of_the_log_whatever_their_clocks_say() -> None:
+    records = log(*BEGIN, ("StepStarted", "a"), ("StepCompleted", "a"), "RunPaused", "RunResumed")
+    times = [record.emitted_at for record in records]
+    turned = [replace(record, emitted_at=time) for record, time in zip(records, reversed(times), strict=True)]
+    snapshot = project(turned)
+    assert (snapshot.summary.status, snapshot.summary.inconsistent) == (RunStatus.RUNNING, False)
+    assert (snapshot.steps["a"].status, snapshot.last_event_seq) == (StepStatus.SUCCESS, 6)
+
+
+@pytest.mark.rule("G32", "G33")
+def test_a_snapshot_counts_steps_by_how_they_ended_and_names_them_as_the_specification_does() -> None:
+    stopped = {"error": {"category": "USER", "code": "CANCELLED", "message": "", "retryable": False}}
+    snapshot = project(
+        log(
+            *BEGIN,
+            ("StepStarted", "up"),
+            ("StepCompleted", "good"),
+            ("StepFailed", "bad"),
+            ("StepFailed", "stopped", 1, stopped),
+            ("StepSkipped", "left"),
+        )
+    )
+    summary = snapshot.summary
+    assert (summary.running_steps, summary.succeeded_steps, summary.failed_steps) == (1, 1, 1)
+    assert (summary.stopped_steps, summary.skipped_steps, summary.step_count) == (1, 1, 5)
+    assert {name: step.status.value for name, step in snapshot.steps.items()} == {
+        "up": "RUNNING",
+        "good": "SUCCESS",
+        "bad": "FAILED",
+        "stopped": "FAILED",
+        "left": "SKIPPED",
+    }
 
 
 # --- snapshots stay as they are -------------------------------------------------------------------

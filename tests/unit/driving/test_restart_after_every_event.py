@@ -91,7 +91,7 @@ def _check(
     assert len(ends) == len(set(ends)), told
 
 
-@pytest.mark.rule("D31", "G13", "G40")
+@pytest.mark.rule("D31", "G06", "G13", "G40")
 @pytest.mark.parametrize("name", CORPUS)
 def test_a_run_goes_on_after_any_event_as_if_nothing_had_happened(name: str) -> None:
     async def scenario() -> None:

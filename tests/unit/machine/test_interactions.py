@@ -64,6 +64,7 @@ def run_events(host: Host) -> list[str]:
 # --- pause ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("G14")
 def test_a_task_that_ends_while_paused_is_not_routed() -> None:
     """Row 1."""
     host = Host(plan(task("a"), task("b"))).start()
@@ -122,6 +123,7 @@ def test_a_step_that_failed_while_paused_can_be_skipped() -> None:
     assert host.ran() == ["a", "b"]
 
 
+@pytest.mark.rule("G14")
 def test_the_last_step_ends_while_paused_and_the_run_completes_at_resume() -> None:
     """Row 3."""
     host = Host(plan(task("a"))).start()
@@ -172,6 +174,7 @@ def test_timers_and_answers_are_folded_while_paused_and_what_they_start_waits(wh
 
 
 @pytest.mark.parametrize("what", ["run", "join", "block", "max_duration", "approval"])
+@pytest.mark.rule("G14")
 def test_limits_stand_still_while_paused(what: str) -> None:
     """Row 5."""
     limited = {
@@ -282,6 +285,7 @@ def test_the_budget_does_not_apply_to_error_and_finally() -> None:
 # --- cancel ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("G23")
 def test_a_cancel_while_paused_resumes_stops_cleans_up_and_cancels() -> None:
     """Row 9."""
     host = Host(plan(task("a"), cleanup=(task("c"),))).start()
@@ -293,6 +297,7 @@ def test_a_cancel_while_paused_resumes_stops_cleans_up_and_cancels() -> None:
     assert run_events(host) == ["RunPaused", "RunResumed", "RunCancelled"]
 
 
+@pytest.mark.rule("G23")
 def test_a_cancel_before_the_start_cancels_at_once_without_finally() -> None:
     """Row 10."""
     host = Host(plan(task("a"), cleanup=(task("c"),)))
@@ -717,6 +722,7 @@ def test_a_step_skipped_because_of_a_failure_does_not_satisfy_its_dependants() -
     assert host.events("Skipped") == ["g/b#1 Skipped", "g/c#1 Skipped"]
 
 
+@pytest.mark.rule("G39")
 def test_a_retry_in_an_open_graph_takes_back_what_followed_from_the_failure() -> None:
     """Row 34."""
     steps = (
@@ -837,6 +843,7 @@ def test_a_task_that_had_not_started_is_not_in_doubt() -> None:
     assert host.machine.outstanding() == before
 
 
+@pytest.mark.rule("G07")
 def test_a_doubtful_task_that_may_be_retried_takes_its_next_attempt() -> None:
     """Row 39."""
     host = Host(plan(task("a", idempotent=False, on_doubt="retry"))).start()
@@ -1035,6 +1042,7 @@ def unended(host: Host) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("how", ["failure", "cancel", "timeout", "emergency"])
+@pytest.mark.rule("G51")
 def test_a_reopened_run_goes_on_where_its_verdict_fell(how: str) -> None:
     """Row 48."""
     host = Host(plan(task("a"), task("b"), task("c"), cleanup=(task("f"),), timeout=60)).start()
@@ -1056,6 +1064,7 @@ def test_a_reopened_run_goes_on_where_its_verdict_fell(how: str) -> None:
     assert host.log[-1].logical_attempt_id == 2
 
 
+@pytest.mark.rule("G51")
 def test_a_completed_run_is_not_reopened() -> None:
     """Row 48."""
     host = Host(plan(task("a"))).run()
@@ -1064,6 +1073,7 @@ def test_a_completed_run_is_not_reopened() -> None:
     assert host.machine.outstanding() == []
 
 
+@pytest.mark.rule("G51")
 def test_a_reopened_run_keeps_what_was_finished() -> None:
     """Row 48."""
     loop = for_each("p", 4, task("a"), task("b"), workers=2)

@@ -101,6 +101,7 @@ def test_max_transitions_counts_only_steps_that_were_visited_before() -> None:
     assert Host(plan(*steps, max_transitions=1)).run().ended == "Completed"
 
 
+@pytest.mark.rule("G07")
 def test_each_visit_takes_the_next_attempt() -> None:
     again = equals(ref("steps", "a", "visits"), 1)
     host = Host(plan(task("a"), gate("g", again, on=on(success="a", failure="_end")))).run()
@@ -209,6 +210,25 @@ def test_the_wait_between_tries_grows(retry: Retry, delays: list[int]) -> None:
     assert host.ended == "Failed"
 
 
+@pytest.mark.rule("G07")
+def test_a_further_try_is_the_next_logical_attempt() -> None:
+    host = Host(plan(task("a", retry=Retry(2)))).start()
+    host.end("a", 1)
+    host.fire()
+    assert ran(host) == ["a#1", "a#2"]
+
+
+@pytest.mark.rule("G41")
+def test_the_time_of_a_run_never_runs_back() -> None:
+    host = Host(plan(task("a"), task("b"))).start()
+    host.wait(60)
+    host.end("a", 0)
+    later = host.machine.now
+    host.now = START
+    host.end("b", 0)
+    assert host.machine.now >= later
+
+
 def _seconds(moment: str) -> float:
     hours, minutes, seconds = moment[11:-1].split(":")
     return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
@@ -248,6 +268,7 @@ def test_a_server_that_asks_to_wait_longer_is_believed(asked: Any, least: float)
     assert ran(host) == ["a#1", "a#2"]
 
 
+@pytest.mark.rule("G38")
 def test_a_finally_failed_step_waits_for_an_operator() -> None:
     host = Host(plan(task("a", retry=Retry(2, operator=100)))).start()
     host.end("a", 1)
@@ -263,6 +284,7 @@ def test_a_finally_failed_step_waits_for_an_operator() -> None:
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("G38")
 def test_the_operator_window_ends_with_the_failure_there_was() -> None:
     host = Host(plan(task("a", retry=Retry(1, operator=100), on=on(failure="b")), task("b"))).start()
     host.end("a", 1)
@@ -270,6 +292,7 @@ def test_the_operator_window_ends_with_the_failure_there_was() -> None:
     assert ran(host) == ["a#1", "b#1"]
 
 
+@pytest.mark.rule("G38")
 def test_a_retry_by_hand_ends_a_backoff() -> None:
     host = Host(plan(task("a", retry=Retry(2, delay=50)))).start()
     host.end("a", 1)

@@ -3,8 +3,6 @@
 import asyncio
 from datetime import timedelta
 
-import pytest
-
 from podium.model.ids import RunId
 from podium.ports.store import Claimed, Limit
 from podium.runtime.queue import Dequeued, dequeue_and_start
@@ -15,7 +13,6 @@ from podium.testing.events import event, new_run
 TTL = timedelta(seconds=30)
 
 
-@pytest.mark.rule("ES18")
 def test_every_run_that_may_start_is_started_once() -> None:
     async def scenario() -> None:
         store = MemoryStore(VirtualClock())

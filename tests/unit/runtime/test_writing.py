@@ -1,9 +1,25 @@
-"""Events get ids that nobody else has."""
+"""Events get ids that nobody else has, and keys that a repetition has too."""
 
 import os
 from uuid import UUID
 
-from podium.runtime.writing import random_uuid
+import pytest
+
+from podium.model.keys import key_v1
+from podium.runtime.writing import new_event, random_uuid
+from podium.testing.events import identity
+
+NOW = "2026-01-01T12:00:00.000000Z"
+
+
+@pytest.mark.rule("ES06")
+def test_the_key_of_an_event_names_the_logical_attempt_and_not_the_engines() -> None:
+    run = identity("r1")
+    first = new_event(run, "StepCompleted", NOW, step_id="a", attempt=2, engine_attempt=1)
+    again = new_event(run, "StepCompleted", NOW, step_id="a", attempt=2, engine_attempt=5)
+    assert first.idempotency_key == again.idempotency_key
+    assert first.idempotency_key == key_v1("r1", "a", 2, "StepCompleted", run.plan_version)
+    assert again.engine_attempt_id == 5
 
 
 def test_ids_are_random_uuids_and_none_comes_twice() -> None:

@@ -62,7 +62,7 @@ def test_another_process_in_another_folder_gives_the_same_bytes(tmp_path: Path) 
         assert printed == here
 
 
-@pytest.mark.rule("D63")
+@pytest.mark.rule("D63", "G28")
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_order_of_keys_changes_nothing(path: Path) -> None:
     document = as_document(path)

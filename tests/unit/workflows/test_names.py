@@ -155,7 +155,7 @@ def test_a_provider_without_a_prompt_is_an_error() -> None:
     assert errors("steps:\n  - name: A\n    provider: claude\n") == [("E406", 3)]
 
 
-@pytest.mark.rule("D42", "R051")
+@pytest.mark.rule("D42", "G29", "R051")
 def test_an_unknown_key_is_an_error_with_the_nearest_known_one() -> None:
     found = reading("steps:\n  - {name: A, comand: [a]}\n").diagnostics
     assert [(str(one.code), one.line) for one in found] == [("E402", 4)]
