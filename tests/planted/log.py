@@ -192,8 +192,8 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "ES21",
-        "a field nobody knows makes a payload unreadable",
-        swap(f"{_PROJECT}:_decoded", "return nothing", "raise", nth=2),
+        "a field that does not fit fails the projection",
+        swap("model/payloads.py:read_payload", "return _read_what_fits(event_type, payload)", "raise"),
     ),
     fault(
         "ES21",
@@ -260,7 +260,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G11",
         "a run that waits for approval does not say so",
-        swap(f"{_PROJECT}:_Fold._take_run", "'WAITING_APPROVAL' if payload.needs_approval else None", "None"),
+        swap(f"{_PROJECT}:_Fold._take_run", "'WAITING_APPROVAL' if ... else None", "None"),
     ),
     fault(
         "G12",
