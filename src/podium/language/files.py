@@ -17,9 +17,15 @@ class Files(Protocol):
     def read(self, path: str, beside: str) -> FoundFile | None:
         """The file at `path`, looked for beside the file named `beside`, then in the workspace."""
 
+    def is_in_workspace(self, path: str) -> bool:
+        """Whether a step could read it there; also true if nobody can know."""
+
 
 class NoFiles:
     """For texts that come from nowhere, and for tests."""
 
     def read(self, path: str, beside: str) -> FoundFile | None:
         return None
+
+    def is_in_workspace(self, path: str) -> bool:
+        return True

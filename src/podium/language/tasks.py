@@ -12,6 +12,7 @@ from podium.language.codes import Code
 from podium.language.conditions import step_named
 from podium.language.diagnostics import Report, quoted
 from podium.language.files import Files, FoundFile
+from podium.language.input_files import FileUses
 from podium.language.inputs import enum_of
 from podium.language.problems import Problems, suggestion
 from podium.language.reader import MAX_BYTES
@@ -88,6 +89,7 @@ class TaskContext(msgspec.Struct):
     default_retry: Retry | None = None
     env_policy: str | None = None
     assumed_provider: bool = False
+    file_uses: FileUses = msgspec.field(default_factory=FileUses)
 
 
 def task_body(action: str, node: Mapping, names: Names, context: TaskContext) -> Body:
@@ -355,13 +357,16 @@ def _work(node: Mapping, names: Names, context: TaskContext) -> Work:
     env = value_at(node, "env")
     expect = value_at(node, "expect")
     limits = value_at(node, "limits")
+    output_file = _text_at(node, "output_file", names)
+    if output_file is not None:
+        context.file_uses.writes(output_file)
     return Work(
         **given(
             env=text_map(env, names, Place.PRIVATE) if env is not None else None,
             env_policy=scalar_at(node, "env_policy") or context.env_policy,
             workdir=_text_at(node, "workdir", names),
             inject=scalar_at(node, "inject"),
-            output_file=_text_at(node, "output_file", names),
+            output_file=output_file,
             capture=scalar_at(node, "capture"),
             expect=_expect(expect, names, context) if isinstance(expect, Mapping) else None,
             limits=limits_of(limits, names.problems) if isinstance(limits, Mapping) else None,
@@ -371,7 +376,7 @@ def _work(node: Mapping, names: Names, context: TaskContext) -> Work:
         ),
         env_allow=texts_at(node, "env_allow"),
         secrets=texts_at(node, "secrets"),
-        input_files=_input_files(node, names),
+        input_files=_input_files(node, names, context),
     )
 
 
@@ -383,7 +388,7 @@ _WORK_KEYS: Final = frozenset(
 )  # fmt: skip
 
 
-def _input_files(node: Mapping, names: Names) -> tuple[Text, ...]:
+def _input_files(node: Mapping, names: Names, context: TaskContext) -> tuple[Text, ...]:
     if "input_file" in node.entries and "input_files" in node.entries:
         names.problems.at_key(
             Code.CONFLICTING_KEYS,
@@ -393,15 +398,25 @@ def _input_files(node: Mapping, names: Names) -> tuple[Text, ...]:
             "List all of them in `input_files`.",
         )
     one, several = value_at(node, "input_file"), value_at(node, "input_files")
+    texts: tuple[Text, ...] = ()
     if one is not None:
-        return (text_of(one, names, Place.STORED),)
-    return _texts(several, names, Place.STORED) if several is not None else ()
+        texts = (text_of(one, names, Place.STORED),)
+    elif several is not None:
+        texts = _texts(several, names, Place.STORED)
+    nodes = several.items if one is None and isinstance(several, Sequence) else (one or several,)
+    for text, written in zip(texts, nodes, strict=False):
+        if written is not None:
+            context.file_uses.reads(text, written, names.problems)
+    return texts
 
 
 def _expect(node: Mapping, names: Names, context: TaskContext) -> Expect:
     files, schema = value_at(node, "files"), value_at(node, "schema")
+    expected = _texts(files, names, Place.STORED) if files is not None else ()
+    for path in expected:
+        context.file_uses.writes(path)
     return Expect(
-        _texts(files, names, Place.STORED) if files is not None else (),
+        expected,
         _schema(schema, names, context) if schema is not None else None,
     )
 

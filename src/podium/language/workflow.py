@@ -21,6 +21,7 @@ from podium.language.declaring import ERROR, START, WorkflowContext, declare
 from podium.language.diagnostics import Diagnostic, Report, Severity, quoted
 from podium.language.files import Files, FoundFile, NoFiles
 from podium.language.grammar import RECORDS, WORKFLOW
+from podium.language.input_files import FileUses
 from podium.language.inputs import check_given_inputs, inputs_of, known_type
 from podium.language.kinds import Kinds
 from podium.language.problems import Problems
@@ -97,6 +98,11 @@ def read_workflow(
     """
     reading = _Reading(files or NoFiles(), missing_is_error, installed_providers)
     workflow = reading.read(FoundFile(name, content, name))
+    if not any(
+        found.severity is Severity.ERROR for report in reading.reports for found in report.diagnostics
+    ):
+        # Otherwise a step that writes the file may have been lost.
+        reading.file_uses.warn(reading.files)
     # A file that several steps use is not complained about for each of them.
     diagnostics = list(dict.fromkeys(found for report in reading.reports for found in report.diagnostics))
     failed = any(found.severity is Severity.ERROR for found in diagnostics) or (strict and bool(diagnostics))
@@ -136,7 +142,8 @@ class _Reading:
     def __init__(
         self, files: Files, missing_is_error: bool, installed: Callable[[], tuple[str, ...]]
     ) -> None:
-        self._files = files
+        self.files = files
+        self.file_uses = FileUses()
         self._missing_is_error = missing_is_error
         self._installed = installed
         self.reports: list[Report] = []
@@ -194,7 +201,7 @@ class _Reading:
             checker,
             names,
             TaskContext(
-                self._files,
+                self.files,
                 file,
                 self.reports,
                 self._missing_is_error,
@@ -203,6 +210,7 @@ class _Reading:
                 scalar_at(defaults, "timeout"),
                 retry_of(value_at(defaults, "retry")),
                 scalar_at(root, "env_policy"),
+                file_uses=self.file_uses,
                 assumed_provider=checker.has_lost(root, "defaults") or checker.is_damaged(defaults),
             ),
             _discipline(root, problems),
@@ -279,7 +287,7 @@ class _Reading:
         key = (file, str(path.value))
         if key not in self._outputs:
             self._outputs[key] = None
-            found = self._files.read(str(path.value), file)
+            found = self.files.read(str(path.value), file)
             if found is not None and not self._is_open(found):
                 document = self._compiled(found, step.scope.depth())
                 if document is not None and not document.has_errors:
@@ -291,7 +299,7 @@ class _Reading:
         if not self._first_is_identified:
             self._first_is_identified = True
             name = self._open[0]
-            found = self._files.read(name.rsplit("/", 1)[-1], name)
+            found = self.files.read(name.rsplit("/", 1)[-1], name)
             self._open[0] = found.identity if found is not None else name
         return file.identity in self._open
 

@@ -31,6 +31,12 @@ class WorkspaceFiles:
                 continue
         return None
 
+    def is_in_workspace(self, path: str) -> bool:
+        try:
+            return (self._workspace / path).exists()
+        except (OSError, ValueError):
+            return False
+
     def _inside(self, path: Path, folder: Path) -> Path | None:
         """The path with links followed, if it stays below the workflow's folder or the workspace."""
         try:

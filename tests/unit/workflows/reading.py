@@ -19,6 +19,9 @@ class TheseFiles:
     def __init__(self, files: dict[str, str]) -> None:
         self._files = files
 
+    def is_in_workspace(self, path: str) -> bool:
+        return True
+
     def read(self, path: str, beside: str) -> FoundFile | None:
         text = self._files.get(path)
         return FoundFile(path, text.encode(), path) if text is not None else None

@@ -89,6 +89,9 @@ def test_files_that_call_each_other_too_deep_are_refused() -> None:
 class _Chain:
     """Files without end, each of which calls the next."""
 
+    def is_in_workspace(self, path: str) -> bool:
+        return True
+
     def read(self, path: str, beside: str) -> FoundFile:
         return FoundFile(path, self.content(int(path.removesuffix(".yaml"))), path)
 
@@ -107,6 +110,9 @@ def test_a_prompt_that_is_too_large_to_be_one_is_refused() -> None:
 
 
 class _Large:
+    def is_in_workspace(self, path: str) -> bool:
+        return True
+
     def read(self, path: str, beside: str) -> FoundFile:
         return FoundFile(path, b"x" * (MAX_BYTES + 1), path)
 
