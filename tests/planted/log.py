@@ -182,13 +182,8 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "ES20",
-        "everything fails open",
-        swap("runtime/recording.py:Recorder.append", "_is_a_start_alone(writes)", "True"),
-    ),
-    fault(
-        "ES20",
-        "what failed open is forgotten",
-        drop("runtime/recording.py:Recorder.append", "self._owed.append(...)"),
+        "what is not stored in time fails open",
+        swap("runtime/recording.py:Recorder.append", "raise StoreUnavailable(...) from error", "return ()"),
     ),
     fault(
         "ES21",
@@ -304,6 +299,11 @@ FAULTS: Final[list[Fault]] = [
         ),
     ),
     fault(
+        "G15",
+        "a pause that is not drained is not alerted about",
+        swap("runtime/draining.py:watch_draining", "loop.time() - since >= DRAIN_SECONDS", "False"),
+    ),
+    fault(
         "G17",
         "an outcome that is not stored in time is dropped",
         swap("runtime/recording.py:Recorder.append", "reason = error", "return ()"),
@@ -380,18 +380,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G43",
-        "a start fails open though the step may not run twice",
-        swap(
+        "a start that is not stored in time fails open",
+        before(
             "runtime/recording.py:Recorder.append",
-            "may_fail_open",
-            "True",
-        ),
-    ),
-    fault(
-        "G43",
-        "an end fails open",
-        swap(
-            "runtime/recording.py:_is_a_start_alone", "writes[0].event_type == EventType.STEP_STARTED", "True"
+            "raise StoreUnavailable(...) from error",
+            "if writes[0].event_type == 'StepStarted': return ()",
         ),
     ),
     fault(

@@ -41,6 +41,8 @@ from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime import holders
+from podium.runtime.alerts import Alerting
+from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.ends import ended_by
 from podium.runtime.journal import Journal
@@ -353,6 +355,7 @@ class LocalEngine:
             asyncio.create_task(keeper.keep(driver)),
             asyncio.create_task(lock.refresh()),
             asyncio.create_task(_keep_up(directory, driving, state, journal)),
+            asyncio.create_task(watch_draining(driver, run_id, Alerting(self._store, self._clock))),
         ]
         helpers.append(asyncio.create_task(self._leave_when_idle(run_id, driver, no_wait=no_wait)))
         try:

@@ -181,6 +181,11 @@ class Driver:
     def running(self) -> int:
         return len(self._running)
 
+    @property
+    def draining_since(self) -> int | None:
+        """The number of the pause that running tasks finish in; None while the run is not paused or nothing runs."""
+        return self.machine.pause_cycle if self.machine.hold.reasons and self._running else None
+
     def happen(self, happening: Happening) -> None:
         """Tell the driver of something; it is recorded in its turn."""
         self._inbox.append(happening)
@@ -437,7 +442,6 @@ class Driver:
             except BaseException:
                 batch.undo()
                 raise
-            assert appended is not None
             records = [one.record for one in appended]
             last = records[-1]
             if last.run_seq != batch.after + len(records):
@@ -451,7 +455,7 @@ class Driver:
             act()
         return last
 
-    async def _append(self, writes: list[EventWrite], batch: "_Batch") -> Sequence[AppendedEvent] | None:
+    async def _append(self, writes: list[EventWrite], batch: "_Batch") -> Sequence[AppendedEvent]:
         try:
             return await self._append_under(self._fence, writes, batch)
         except StoreUnavailable as error:
@@ -460,7 +464,7 @@ class Driver:
 
     async def _append_under(
         self, fence: Fence, writes: list[EventWrite], batch: "_Batch"
-    ) -> Sequence[AppendedEvent] | None:
+    ) -> Sequence[AppendedEvent]:
         try:
             return await self._recorder.append(
                 self._identity.run_id,

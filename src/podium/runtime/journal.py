@@ -62,9 +62,8 @@ def _line(record: EventRecord) -> bytes:
         "run_id": record.run.run_id,
         "level": _LEVELS.get(record.event_type, "info"),
         "message": told(record),
+        "step": record.step_id,
     }
-    if record.step_id is not None:
-        line["step"] = record.step_id
     return msgspec.json.encode(line) + b"\n"
 
 

@@ -8,7 +8,6 @@ import pytest
 from podium.errors import StaleFence, StoreUnavailable
 from podium.model.events import EventWrite
 from podium.model.ids import RunId
-from podium.model.leases import WakeUp
 from podium.runtime.recording import Recorder
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
@@ -46,71 +45,23 @@ def test_a_store_that_answers_just_in_time_is_waited_for(write: EventWrite) -> N
         store = StallingStore(VirtualClock())
         lease = await started(store)
         store.stall = 2.9
-        appended = await Recorder(store).append(R1, [write], fence=lease.fence, may_fail_open=True)
+        appended = await Recorder(store).append(R1, [write], fence=lease.fence)
         assert appended is not None
         assert [one.record.event_type for one in appended] == [write.event_type]
 
     run_virtually(scenario())
 
 
-@pytest.mark.parametrize("write", CRITICAL, ids=lambda write: write.event_type)
+@pytest.mark.parametrize("write", [START, *CRITICAL], ids=lambda write: write.event_type)
 @pytest.mark.rule("ES20", "G43")
-def test_nothing_but_a_start_ever_fails_open(write: EventWrite) -> None:
+def test_nothing_fails_open(write: EventWrite) -> None:
     async def scenario() -> None:
         store = StallingStore(VirtualClock())
         lease = await started(store)
         store.stall = 3.1
         recorder = Recorder(store)
         with pytest.raises(StoreUnavailable, match=f"did not take {write.event_type} within 3 seconds"):
-            await recorder.append(R1, [write], fence=lease.fence, may_fail_open=True)
-        assert recorder.owed == 0
-
-    run_virtually(scenario())
-
-
-@pytest.mark.rule("ES20", "G43")
-def test_a_start_alone_fails_open_and_is_recorded_later() -> None:
-    async def scenario() -> None:
-        store = StallingStore(VirtualClock())
-        lease = await started(store)
-        recorder = Recorder(store)
-        store.stall = 3.1
-        assert await recorder.append(R1, [START], fence=lease.fence, may_fail_open=True) is None
-        assert recorder.owed == 1
-        assert len(await store.read(R1)) == 2
-        with pytest.raises(TimeoutError):
-            await recorder.record_owed()
-        assert recorder.owed == 1
-        store.stall = 0
-        await recorder.record_owed()
-        assert recorder.owed == 0
-        assert (await store.read(R1))[-1].event_type == "StepStarted"
-
-    run_virtually(scenario())
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        {"writes": [START], "may_fail_open": False},
-        {"writes": [event("r1", "StepCompleted", "z"), START], "may_fail_open": True},
-        {
-            "writes": [START],
-            "may_fail_open": True,
-            "set_wake_ups": [WakeUp(run_id=R1, key="k", due="2026-01-01T12:00:00.000000Z")],
-        },
-    ],
-    ids=["of a step that may not run twice", "together with another event", "together with a timer"],
-)
-@pytest.mark.rule("G43")
-def test_a_start_does_not_fail_open(case: dict[str, Any]) -> None:
-    async def scenario() -> None:
-        store = StallingStore(VirtualClock())
-        lease = await started(store)
-        store.stall = 3.1
-        writes = case.pop("writes")
-        with pytest.raises(StoreUnavailable):
-            await Recorder(store).append(R1, writes, fence=lease.fence, **case)
+            await recorder.append(R1, [write], fence=lease.fence)
 
     run_virtually(scenario())
 
@@ -144,7 +95,7 @@ def test_a_refusal_is_not_waited_out() -> None:
         store = StallingStore(VirtualClock())
         await started(store)
         with pytest.raises(StaleFence):
-            await Recorder(store).append(R1, [CRITICAL[0]], may_fail_open=True)
+            await Recorder(store).append(R1, [CRITICAL[0]])
         assert asyncio.get_running_loop().time() < 1
 
     run_virtually(scenario())

@@ -1,0 +1,47 @@
+"""Watches over a pause: steps that still run long after it are an operator's business."""
+
+import asyncio
+from typing import Final, Protocol
+
+from podium.errors import PodiumError
+from podium.model.alerts import Alert, AlertCode
+from podium.model.ids import RunId
+from podium.runtime.alerts import Alerting
+
+DRAIN_SECONDS: Final = 300.0
+_LOOK_SECONDS: Final = 5.0
+
+
+class Draining(Protocol):
+    """A driver, as far as this asks it."""
+
+    @property
+    def running(self) -> int: ...
+
+    @property
+    def draining_since(self) -> int | None:
+        """Which pause lets running steps finish: 1 is the first of the run; None while nothing is drained."""
+        ...
+
+
+async def watch_draining(driver: Draining, run_id: RunId, alerting: Alerting) -> None:
+    """Raise PAUSE_DRAIN_TIMEOUT once for each pause that is not drained in time. By the monotonic clock."""
+    loop = asyncio.get_running_loop()
+    pause, since, alerted = None, 0.0, False
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        now = driver.draining_since
+        if now != pause:
+            pause, since, alerted = now, loop.time(), False
+        if pause is not None and not alerted and loop.time() - since >= DRAIN_SECONDS:
+            alerted = await _alert(alerting, run_id, pause, driver.running)
+
+
+async def _alert(alerting: Alerting, run_id: RunId, pause: int, running: int) -> bool:
+    steps = "1 step still runs" if running == 1 else f"{running} steps still run"
+    message = f"{steps} {DRAIN_SECONDS / 60:g} minutes after the run was paused"
+    try:
+        await alerting.raise_alert(run_id, Alert(AlertCode.PAUSE_DRAIN_TIMEOUT, str(pause), message))
+    except PodiumError:
+        return False  # the store is away: tried again
+    return True
