@@ -31,7 +31,7 @@ def system_clock() -> Clock:
     return BootClock()
 
 
-DEFAULT_STORE: Final = "runs/podium.db"
+STORE_FILE: Final = "podium.db"
 
 
 class UnknownStore(PodiumError):
@@ -50,9 +50,9 @@ class InvalidConfiguration(PodiumError):
     code = "CONFIG_INVALID"
 
 
-def store_url(given: str | None) -> str:
-    """What was given, else PODIUM_STORE, else the file in `runs/`."""
-    return given or os.environ.get("PODIUM_STORE") or DEFAULT_STORE
+def store_url(given: str | None, runs: Path | None = None) -> str:
+    """What was given, else PODIUM_STORE, else the file where runs are kept."""
+    return given or os.environ.get("PODIUM_STORE") or f"sqlite:{runs_folder(runs) / STORE_FILE}"
 
 
 async def open_store(url: str, *, create: bool = False) -> Store:

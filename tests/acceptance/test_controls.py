@@ -85,8 +85,10 @@ def test_signals_are_kept_while_nobody_drives_the_run(place: Place) -> None:
     process = begun(place)
     process.kill()
     ended(process)
+    control(place, "pause", "--reason", "not needed")
     control(place, "cancel", "--reason", "not needed")
-    place.run("resume", place.run_id, code=2)
+    log = [event["eventType"] for event in place.events()]
+    assert log.index("RunPaused") < log.index("RunCancelled")
     state = place.state()
     assert (state["status"], state["exit_code"]) == ("cancelled", 2)
     assert not place.processes()

@@ -398,7 +398,7 @@ steps:
 def test_a_run_that_waits_for_a_person_can_be_left_and_taken_up(place: Place) -> None:
     place.write(ASKS)
     told = place.run("run", "w.yaml", "--run-id", place.run_id, "--no-wait", code=5).stdout
-    assert f"podium approve {place.run_id} 'Ask'" in told
+    assert f"podium approve {place.run_id} Ask" in told
     assert f"podium resume {place.run_id}" in told
     assert place.state()["status"] == "waiting"
     assert not place.file(".lock").exists()

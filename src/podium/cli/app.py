@@ -21,6 +21,7 @@ from typing import Final
 import click
 
 import podium
+from podium.cli.places import forget_places, say
 from podium.errors import PodiumError
 from podium.text import reason_of, without_credentials
 
@@ -149,6 +150,7 @@ def run(arguments: Sequence[str]) -> int:
         # No program can be started with one; only a caller inside this process can give it.
         click.echo("an argument contains a NUL character, which no name can hold.", err=True)
         return USAGE
+    forget_places()
     _open_closed_streams()
     _print_any_name()
     try:
@@ -180,7 +182,7 @@ def _run(arguments: Sequence[str]) -> int:
         click.echo(without_credentials(shown.getvalue()), err=True, nl=False)
         return USAGE
     except PodiumError as error:
-        click.echo(f"{error.code}: {without_credentials(str(error))}", err=True)
+        say(f"{error.code}: {without_credentials(str(error))}", err=True)
         return _EXIT_OF.get(error.code, INVALID_FILE)
     return code if isinstance(code, int) else 0
 

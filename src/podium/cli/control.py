@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 
 import click
 
+from podium.cli.places import given_runs
 from podium.cli.storing import store_option, tenant_option, using_store
 from podium.model.plan import Plan
 from podium.model.runs import Run
@@ -37,7 +38,7 @@ def _send(
 
     async def work(opened: Store) -> Run:
         plan = await _plan_of(opened, tenant, run_id) if signal in _ABOUT_A_STEP else None
-        kept = partial(payload_store, RunDirectory(runs_folder(None), run_id).payloads)
+        kept = partial(payload_store, RunDirectory(runs_folder(given_runs()), run_id).payloads)
         return await send_signal(
             opened, system_clock(), tenant, run_id, signal, body, plan=plan, payloads=kept, fields=fields
         )
@@ -54,7 +55,7 @@ _ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"
 async def _plan_of(store: Store, tenant: str, run_id: str) -> Plan | None:
     run = await store.runs.find(tenant, run_id)
     try:
-        return load_plan(RunDirectory(runs_folder(None), run_id), run)
+        return load_plan(RunDirectory(runs_folder(given_runs()), run_id), run)
     except PlanMissing:
         return None
 
@@ -65,9 +66,12 @@ async def _plan_of(store: Store, tenant: str, run_id: str) -> Plan | None:
 def cancel(run_id: str, store: str | None, tenant: str, reason: str | None) -> int:
     """Stop a run: its tasks are ended, `finally` runs, exit code 2. A second cancel also stops `finally`.
 
-    Cancelling a run that has ended changes nothing.
+    A run that no living process drives is stopped by this command: it ends what is left of its tasks, runs `finally`
+    and returns when the run has ended. Cancelling a run that has ended changes nothing.
     """
-    return _send(store, tenant, run_id, "CANCEL", "cancel was asked for", reason=reason)
+    from podium.cli.cancelling import cancel_run
+
+    return cancel_run(store, tenant, run_id, reason)
 
 
 @click.command()

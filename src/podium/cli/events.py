@@ -2,6 +2,7 @@
 
 import click
 
+from podium.cli.following import saying_when_undriven
 from podium.cli.output import spelled_json
 from podium.cli.storing import MAX_NUMBER, json_option, store_option, tenant_option, using_store
 from podium.core.envelope import encode_envelope
@@ -34,8 +35,9 @@ def events(run_id: str, store: str | None, tenant: str, after: int, follow: bool
 
     async def work(opened: Store) -> None:
         if follow:
-            async for records in follow_events(opened, tenant, run_id, after=after):
-                _print(records, as_json)
+            async with saying_when_undriven(opened, await opened.runs.find(tenant, run_id)):
+                async for records in follow_events(opened, tenant, run_id, after=after):
+                    _print(records, as_json)
             return
         seen = after
         while records := await read_events(opened, tenant, run_id, after=seen):

@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from podium.cli.places import say
 from podium.cli.progress import ProgressView
 from podium.model.events import EventRecord
 from podium.model.runs import Run
@@ -80,6 +81,6 @@ async def _say_when_undriven(store: Store, run: Run) -> None:
     while True:
         lost = await undriven(store, await store.get_run(run.identity.run_id))
         if lost is not None and lost != said:
-            click.echo(lost.text(), err=True)
+            say(lost.text(), err=True)
         said = lost
         await asyncio.sleep(_LOOK_SECONDS)

@@ -1,8 +1,8 @@
 """Looking into a run: why it waits, what its steps printed, how it went."""
 
+import asyncio
 import codecs
 import html
-import time
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -10,42 +10,40 @@ from typing import Final
 import click
 import msgspec
 
+from podium.cli.following import saying_when_undriven
 from podium.cli.output import print_json, told_usage, usage_cells
+from podium.cli.places import carried, given_runs, say
 from podium.cli.progress import is_of_an_agent
+from podium.cli.reasons import print_reason
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
-from podium.language.diagnostics import visible
-from podium.model.runs import Run
+from podium.core.plans import plan_path, walk
+from podium.language.diagnostics import did_you_mean, visible
+from podium.model.plan import Plan
 from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.transitions import TERMINAL
 from podium.operations.explaining import Explanation, explain_run
+from podium.operations.inputs import InvalidInput
 from podium.operations.runs import RunView, show_run
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory, file_name
 from podium.wiring import payload_store, runs_folder, system_clock
 
-_RUNS = click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
-)
-
 _PIECE: Final = 1 << 16
 
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@_RUNS
 @store_option
 @tenant_option
 @json_option
-def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json: bool) -> int:
+def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
     """Say what a run waits for, until when, and what one can do about it."""
 
     async def work(opened: Store) -> tuple[Explanation, RunSummary]:
         view = await show_run(opened, system_clock(), tenant, run_id, limit=1)
         run = await opened.runs.find(tenant, run_id)
-        directory = RunDirectory(runs_folder(runs), run_id)
+        directory = RunDirectory(runs_folder(given_runs()), run_id)
         plan = load_plan(directory, run)
         kept = partial(payload_store, directory.payloads)
         return await explain_run(opened, run, plan, system_clock().now(), kept), view.summary
@@ -59,21 +57,24 @@ def why(run_id: str, runs: Path | None, store: str | None, tenant: str, as_json:
                 "text": r.text,
                 "deadline": r.deadline,
                 "next": r.next_step,
+                "commands": [{"command": carried(one.text), "meaning": one.meaning} for one in r.commands],
             }
             for r in explained.reasons
         ]
-        print_json({"runId": run_id, "status": explained.status, "waitsFor": told, **_noted_json(summary)})
+        driven = {"driven": explained.undriven is None} if explained.run.status not in TERMINAL else {}
+        print_json(
+            {"runId": run_id, "status": explained.status, **driven, "waitsFor": told, **_noted_json(summary)}
+        )
         return 0
     if explained.run.status in TERMINAL:
         click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
         _print_noted(summary)
         return 0
     click.echo(f"run {visible(run_id)} is {explained.status.lower()}:")
+    if explained.undriven is not None:
+        say(f"  {explained.undriven.text()}")
     for reason in explained.reasons:
-        until = f", until {reason.deadline}" if reason.deadline is not None else ""
-        click.echo(f"  {visible(reason.text)}{until}")
-        if reason.next_step:
-            click.echo(f"      {visible(reason.next_step)}")
+        print_reason(reason)
     _print_noted(summary)
     return 0
 
@@ -99,7 +100,6 @@ def _print_noted(summary: RunSummary) -> None:
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.argument("step", required=False)
-@_RUNS
 @click.option("--follow", "-f", is_flag=True, help="Go on until the run has ended.")
 @click.option("--raw", is_flag=True, help="Of agents, too, all that their programs wrote.")
 @store_option
@@ -107,26 +107,47 @@ def _print_noted(summary: RunSummary) -> None:
 def logs(
     run_id: str,
     step: str | None,
-    runs: Path | None,
     follow: bool,
     raw: bool,
     store: str | None,
     tenant: str,
 ) -> int:
     """Print what the steps of a run wrote, all of them or one STEP; of agents, what they did and answered."""
-    directory = RunDirectory(runs_folder(runs), run_id)
+    directory = RunDirectory(runs_folder(given_runs()), run_id)
 
-    async def find(opened: Store) -> Run:
-        return await opened.runs.find(tenant, run_id)
+    async def work(opened: Store) -> None:
+        run = await opened.runs.find(tenant, run_id)
+        if step is not None:
+            _check_step(step, load_plan(directory, run))
+        shown: dict[Path, int] = {}
+        if not follow:
+            _print_new(directory, step, shown, raw=raw)
+            return
+        async with saying_when_undriven(opened, run):
+            while True:
+                ended = run.status in TERMINAL
+                _print_new(directory, step, shown, raw=raw)
+                if ended:
+                    return
+                await asyncio.sleep(0.2)
+                run = await opened.runs.find(tenant, run_id)
 
-    run = using_store(store, find)
-    shown: dict[Path, int] = {}
-    while True:
-        _print_new(directory, step, shown, raw=raw)
-        if not follow or run.status in TERMINAL:
-            return 0
-        time.sleep(0.2)
-        run = using_store(store, find)
+    using_store(store, work)
+    return 0
+
+
+def _check_step(step: str, plan: Plan) -> None:
+    """A step of the plan, at whatever visit and iteration; a name that is none of them is a mistake."""
+    known = [path for path, _ in walk(plan.workflow)]
+    if plan_path(step) in known:
+        return
+    inside = [path for path in known if path.rpartition("/")[2] == step]
+    near = did_you_mean(step, [*known, *inside])
+    listed = ", ".join(visible(path) for path in known[:10]) + (", ..." if len(known) > 10 else "")
+    hint = f"Did you mean '{visible(inside[0])}'?" if inside else near
+    raise InvalidInput(
+        " ".join(filter(None, (f"step {step!r} not found in this run.", hint, f"Its steps: {listed}.")))
+    )
 
 
 # What is shown of a visit: the kinds of its files, and how they are called. Of an agent that is watched what it did and

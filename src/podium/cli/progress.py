@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final, Protocol
 
 import click
@@ -12,6 +13,7 @@ import msgspec
 
 from podium.cli.ending import EndNotes
 from podium.cli.output import spelled_json, told_usage
+from podium.cli.places import say
 from podium.core.envelope import encode_envelope
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
@@ -99,7 +101,7 @@ class Quiet:
         folder = self.runs / ended.run_id
         click.echo(f"see {folder}/ for state.json, logs/ and artifacts/")
         if ended.exit_code:
-            click.echo(f"next: podium logs {ended.run_id}   or: podium resume {ended.run_id}")
+            say(f"next: `podium logs {ended.run_id}` or `podium resume {ended.run_id}`")
 
 
 class Lines(Quiet):
@@ -123,7 +125,7 @@ class Lines(Quiet):
                 self._show_rest(record)
             line = line_of(record)
             if line is not None:
-                click.echo(f"{record.emitted_at[11:19]} {line}")
+                say(f"{record.emitted_at[11:19]} {line}")
             if record.event_type == EventType.STEP_STARTED and self._stream:
                 self._shown |= dict.fromkeys(self._all_files(record), (record.step_id or "", 0))
             elif record.event_type == EventType.STEP_FAILED and not self._stream:
@@ -223,7 +225,8 @@ def line_of(record: EventRecord) -> str | None:
     match record.event_type:
         case EventType.STEP_STARTED:
             if "approval" in payload:
-                return f"?  {step}: {visible(payload['approval']['message'])} (podium approve {record.run.run_id})"
+                command = f"podium approve {record.run.run_id} {quote(step)}"
+                return f"?  {step}: {visible(payload['approval']['message'])} (`{command}`)"
             return f">  {step}{again}"
         case EventType.STEP_COMPLETED:
             took = payload.get("durationMs")

@@ -20,8 +20,10 @@ from podium.cli.app import FAILED, INVALID_FILE
 from podium.cli.env_files import env_file_option, require_env_files, use_env_files
 from podium.cli.following import drive_or_follow
 from podium.cli.output import print_diagnostics
+from podium.cli.places import given_runs, say
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
+from podium.cli.reasons import print_reason
 from podium.cli.storing import store_option
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord
@@ -97,11 +99,6 @@ def _recording_options(command: Callable[..., int]) -> Callable[..., int]:
     type=click.Path(file_okay=False, exists=True, path_type=Path),
     help="Where commands run. [default: here]",
 )
-@click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
-)
 @env_file_option
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
@@ -117,7 +114,6 @@ def run(
     run_id: str | None,
     engine: str,
     workspace: Path | None,
-    runs: Path | None,
     env_files: tuple[Path, ...],
     as_json: bool,
     quiet: bool,
@@ -138,7 +134,7 @@ def run(
 
     \b
     Examples:
-      podium run examples/nightly_data_job.yaml
+      podium run examples/test_fix_loop.yaml
       podium run release.yaml --input version=1.4.0 --stream
       podium run examples/review_loop.yaml --replay examples/recordings/review_loop
     """
@@ -168,7 +164,7 @@ def run(
     # Before the store is opened: it might be made for this run.
     _require_needs(plan, request.workspace, replays=replay is not None)
     recordings = _recordings(record, replay, goes_on=False)
-    folder = runs_folder(runs)
+    folder = runs_folder(given_runs())
     view = progress_view(plan, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
@@ -179,11 +175,6 @@ def run(
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
@@ -204,7 +195,6 @@ def run(
 @store_option
 def resume(
     run_id: str,
-    runs: Path | None,
     env_files: tuple[Path, ...],
     as_json: bool,
     quiet: bool,
@@ -244,7 +234,7 @@ def resume(
             return INVALID_FILE
         other = (reading.plan, content)
     recordings = _recordings(record, replay, goes_on=True)
-    folder = runs_folder(runs)
+    folder = runs_folder(given_runs())
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
@@ -314,7 +304,7 @@ async def _drive_again(
     lock_wait: float | None = None,
 ) -> RunEnded:
     # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
-    with _interruptible(at_once=False) as on_driving:
+    with interruptible(at_once=False) as on_driving:
         return await engine.drive(
             run_id,
             observers=await _observers(view, store, run_id, ask=not no_wait),
@@ -330,11 +320,6 @@ async def _drive_again(
 @click.argument("run_id", metavar="RUN")
 @click.option("--from", "step", required=True, metavar="STEP", help="Where to begin: a step the run came to.")
 @click.option("--run-id", "new_id", help="The id of the new run. [default: a new one]")
-@click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
-)
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
@@ -346,7 +331,6 @@ def rerun(
     step: str,
     env_files: tuple[Path, ...],
     new_id: str | None,
-    runs: Path | None,
     as_json: bool,
     quiet: bool,
     stream: bool,
@@ -361,7 +345,7 @@ def rerun(
     from podium.operations.rerunning import carry_files_over, rerun_request
 
     recordings = _recordings(record, replay, goes_on=True)
-    folder = runs_folder(runs)
+    folder = runs_folder(given_runs())
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
@@ -388,7 +372,7 @@ async def _drive_new(
     no_wait: bool = False,
 ) -> RunEnded:
     """`carry_over`: what a run begins with that another one has left."""
-    with _interruptible() as on_driving:
+    with interruptible() as on_driving:
         created = await engine.create(request)
         carry_over(created)
         _begin(view, created)
@@ -418,10 +402,7 @@ def _finish(
 
     async def driven() -> RunEnded:
         nonlocal waits_for
-        url = (
-            store_url(store) if store or os.environ.get("PODIUM_STORE") else f"sqlite:{folder / 'podium.db'}"
-        )
-        opened = await open_store(url, create=create)
+        opened = await open_store(store_url(store, folder), create=create)
         following = asyncio.create_task(view.follow())
         try:
             ended = await work(local_engine(opened, system_clock(), folder, recordings=recordings), opened)
@@ -504,10 +485,8 @@ async def _what_it_waits_for(store: Store, folder: Path, run_id: RunId) -> "Sequ
 def _tell_left(ended: RunEnded, waits_for: "Sequence[Reason]", *, err: bool) -> None:
     click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
     for reason in waits_for:
-        click.echo(f"  {visible(reason.text)}", err=err)
-        if reason.next_step:
-            click.echo(f"      {visible(reason.next_step)}", err=err)
-    click.echo(f"then go on: podium resume {ended.run_id}", err=err)
+        print_reason(reason, err=err)
+    say(f"then continue: `podium resume {ended.run_id}`", err=err)
 
 
 async def _observers(view: ProgressView, store: Store, run_id: RunId, *, ask: bool = True) -> list[Observer]:
@@ -553,14 +532,21 @@ def _tell_reuse(records: Sequence[EventRecord]) -> None:
 
 
 @contextlib.contextmanager
-def _interruptible(*, at_once: bool = True) -> Iterator[Callable[[Driving], None]]:
+def interruptible(*, at_once: bool = True) -> Iterator[Callable[[Driving], None]]:
     """SIGINT or SIGTERM once cancels the run, twice kills it; also one that comes before the run has begun.
+
+    SIGHUP cancels it as well, unless it was ignored when this process started (`nohup`). It never kills: when
+    a terminal is closed it comes twice, from the kernel and from the shell.
 
     Gives what an engine is to call when the run is ours. `at_once` False: signals mean that from then on only.
     """
     asked = 0
     under_way: Driving | None = None
     loop = asyncio.get_running_loop()
+
+    def on_hangup() -> None:
+        if not asked:
+            on_signal()
 
     def on_signal() -> None:
         nonlocal asked
@@ -579,13 +565,15 @@ def _interruptible(*, at_once: bool = True) -> Iterator[Callable[[Driving], None
     def listen() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, on_signal)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, on_hangup)
 
     if at_once:
         listen()
     try:
         yield on_driving
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
 
 

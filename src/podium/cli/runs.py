@@ -6,10 +6,13 @@ import click
 import msgspec
 
 from podium.cli.output import print_json, print_table, told_usage, usage_cells
+from podium.cli.places import say
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.language.diagnostics import visible
+from podium.model.ids import RunId
 from podium.model.runs import Run, RunPage, RunQuery
 from podium.model.transitions import RunStatus
+from podium.operations.driving import RunDriver, drivers_of
 from podium.operations.runs import RunView, show_run
 from podium.ports.store import Store
 from podium.wiring import system_clock
@@ -53,18 +56,23 @@ def list_(
         cursor=cursor,
     )
 
-    async def work(opened: Store) -> RunPage:
-        return await opened.runs.page(tenant, query)
+    async def work(opened: Store) -> tuple[RunPage, dict[RunId, RunDriver]]:
+        page = await opened.runs.page(tenant, query)
+        return page, await drivers_of(opened, page.runs)
 
-    page = using_store(store, work)
+    page, drivers = using_store(store, work)
     if as_json:
-        print_json({"runs": [_as_json(run) for run in page.runs], "cursor": page.cursor})
+        shown = [_as_json(run, drivers.get(run.identity.run_id)) for run in page.runs]
+        print_json({"runs": shown, "cursor": page.cursor})
         return
     rows = [
         (run.identity.run_id, run.status, run.identity.plan_id, str(run.head), run.created_at)
         for run in page.runs
     ]
     print_table(("run", "status", "plan", "events", "created"), rows)
+    for driver in drivers.values():
+        if not driver.is_alive:
+            say(f"{driver.run_id}: {driver.text()}")
     if page.cursor is not None:
         click.echo(f"more: --cursor {page.cursor}")
 
@@ -81,23 +89,24 @@ def list_(
 def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: int, as_json: bool) -> None:
     """Show where a run stands, and its steps."""
 
-    async def work(opened: Store) -> RunView:
-        return await show_run(opened, system_clock(), tenant, run_id, after_step=after_step, limit=limit)
+    async def work(opened: Store) -> tuple[RunView, RunDriver | None]:
+        view = await show_run(opened, system_clock(), tenant, run_id, after_step=after_step, limit=limit)
+        return view, (await drivers_of(opened, [view.run])).get(view.run.identity.run_id)
 
-    view = using_store(store, work)
+    view, driver = using_store(store, work)
     if as_json:
         print_json(
             {
-                **_as_json(view.run),
+                **_as_json(view.run, driver),
                 "summary": view.summary.as_json(),
                 "steps": [msgspec.to_builtins(step) for step in view.steps],
             }
         )
         return
-    _show_text(view)
+    _show_text(view, driver)
 
 
-def _show_text(view: RunView) -> None:
+def _show_text(view: RunView, driver: RunDriver | None) -> None:
     summary, run = view.summary, view.run.identity
     substatus = f" ({summary.substatus})" if summary.substatus else ""
     click.echo(f"{run.run_id}  {summary.status}{substatus}  {run.plan_id} {run.plan_version}")
@@ -108,6 +117,8 @@ def _show_text(view: RunView) -> None:
     ):
         if moment:
             click.echo(f"{name:8} {moment}")
+    if driver is not None:
+        say(f"driver   {driver.title if driver.is_alive else driver.text()}")
     if summary.failure is not None:
         click.echo(f"failed   {summary.failure.code}: {visible(summary.failure.message)}")
     if summary.inconsistent:
@@ -143,7 +154,9 @@ def _show_text(view: RunView) -> None:
         print_table(("step", "status", "attempts", *used, "at", "error"), rows)
 
 
-def _as_json(run: Run) -> dict[str, Any]:
+def _as_json(run: Run, driver: RunDriver | None) -> dict[str, Any]:
     built: dict[str, Any] = msgspec.to_builtins(run)
     built["metadata"] = msgspec.json.decode(run.metadata)
+    if driver is not None:
+        built["driver"] = {"owner": driver.owner, "isAlive": driver.is_alive, "until": driver.until}
     return {**built.pop("identity"), **built}

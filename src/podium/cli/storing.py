@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
+from podium.cli.places import given_runs, remember_place
 from podium.model.ids import DEFAULT_TENANT
 from podium.ports.store import Store
 from podium.wiring import open_store, store_url, use_configured_permissions
@@ -17,16 +19,45 @@ MAX_NUMBER: Final = 2**63 - 1
 
 
 def store_option(command: Command) -> Command:
-    return click.option(
+    """`--store` and `--runs`. The first reaches the command as `store`, the second by `given_runs()`."""
+    store = click.option(
         "--store",
         "store",
         metavar="URL",
-        help="The store: a path or postgresql://... [default: PODIUM_STORE, else runs/podium.db]",
-    )(command)
+        callback=_store_given,
+        help="The store: a path or postgresql://... [default: PODIUM_STORE, else podium.db where runs are kept]",
+    )
+    runs = click.option(
+        "--runs",
+        type=click.Path(file_okay=False, path_type=Path),
+        # Before --store, which depends on it.
+        is_eager=True,
+        expose_value=False,
+        callback=_runs_given,
+        help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
+    )
+    return runs(store(command))
+
+
+def _runs_given(_context: click.Context, _option: click.Parameter, value: Path | None) -> Path | None:
+    remember_place("--runs", value)
+    return value
+
+
+def _store_given(_context: click.Context, _option: click.Parameter, value: str | None) -> str:
+    remember_place("--store", value)
+    return store_url(value, given_runs())
 
 
 def tenant_option(command: Command) -> Command:
-    return click.option("--tenant", default=DEFAULT_TENANT, show_default=True, help="Whose runs.")(command)
+    return click.option(
+        "--tenant", default=DEFAULT_TENANT, show_default=True, callback=_tenant_given, help="Whose runs."
+    )(command)
+
+
+def _tenant_given(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    remember_place("--tenant", value if value != DEFAULT_TENANT else None)
+    return value
 
 
 def json_option(command: Command) -> Command:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from podium.cli.output import print_json, spelled_json
+from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.pruning import Pruned, prune_runs
@@ -63,11 +64,6 @@ def import_(file: Path, store: str | None) -> None:
 @tenant_option
 @click.option("--older-than", required=True, metavar="AGE", help="Such as 90d, 12h, 30m.")
 @click.option("--status", "statuses", multiple=True, type=click.Choice(sorted(TERMINAL)), help="Only these.")
-@click.option(
-    "--runs",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Where runs are kept. [default: PODIUM_RUNS, else runs]",
-)
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @json_option
 def prune(
@@ -75,7 +71,6 @@ def prune(
     tenant: str,
     older_than: str,
     statuses: tuple[str, ...],
-    runs: Path | None,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -95,7 +90,7 @@ def prune(
             older_than=age,
             statuses=chosen,
             dry_run=dry_run,
-            runs=runs_folder(runs),
+            runs=runs_folder(given_runs()),
         )
         return [one async for one in pruning]
 

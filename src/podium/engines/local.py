@@ -208,6 +208,7 @@ class LocalEngine:
         no_wait: bool = False,
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
+        check: bool = True,
     ) -> RunEnded:
         directory = RunDirectory(self._runs, run_id)
         run = await self._store.get_run(run_id)
@@ -230,7 +231,15 @@ class LocalEngine:
                 on_driving(driving)
             try:
                 return await self._drive(
-                    reopening, directory, lock, keeper, observers, driving, no_wait=no_wait, notify=notify
+                    reopening,
+                    directory,
+                    lock,
+                    keeper,
+                    observers,
+                    driving,
+                    no_wait=no_wait,
+                    notify=notify,
+                    check=check,
                 )
             finally:
                 await keeper.release()
@@ -310,13 +319,14 @@ class LocalEngine:
         *,
         no_wait: bool,
         notify: Callable[[Notice], None] | None,
+        check: bool,
     ) -> RunEnded:
         run_id = reopening.run_id
         await reopening.check()  # much may have happened while we waited for our turn
         run = await self._store.get_run(run_id)
         plan = load_plan(directory, run)
         workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
-        if run.head > 1:
+        if check and run.head > 1:
             self.check(plan, workspace).require()
         processes.become_subreaper()
         if run.head > 1:

@@ -51,10 +51,12 @@ async def drivers_of(store: Store, runs: Sequence[Run]) -> dict[RunId, RunDriver
     return {run.identity.run_id: _driver(run, await store.held_lease(run.identity.run_id)) for run in started}
 
 
-async def undriven(store: Store, run: Run) -> RunDriver | None:
+async def undriven(store: Store, run: Run, *, also_queued: bool = False) -> RunDriver | None:
     """The last driver of a run that has started, has not ended, and that no living process drives."""
-    found = (await drivers_of(store, [run])).get(run.identity.run_id)
-    return found if found is not None and not found.is_alive else None
+    if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED) and not also_queued:
+        return None
+    found = _driver(run, await store.held_lease(run.identity.run_id))
+    return found if not found.is_alive else None
 
 
 def _driver(run: Run, holding: HeldLease | None) -> RunDriver:

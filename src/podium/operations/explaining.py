@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from shlex import quote
+from typing import NamedTuple
 
 from podium.core.machine import Machine
 from podium.model.obligations import Obligation
@@ -10,9 +12,17 @@ from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.times import Timestamp, moment
 from podium.model.transitions import TERMINAL, RunStatus
+from podium.operations.driving import RunDriver, undriven
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
+
+
+class NextCommand(NamedTuple):
+    """A command that a person can call as it is, and what that says."""
+
+    text: str
+    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +33,13 @@ class Reason:
     subject: str
     text: str
     deadline: Timestamp | None = None
-    next_step: str = ""
+    commands: tuple[NextCommand, ...] = ()
+
+    @property
+    def next_step(self) -> str:
+        return " or ".join(
+            f"{one.text} ({one.meaning})" if one.meaning else one.text for one in self.commands
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,8 @@ class Explanation:
     run: Run
     status: str
     reasons: tuple[Reason, ...]
+    # Its last driver, if the run needs one and no living process drives it.
+    undriven: RunDriver | None = None
 
 
 async def explain_run(
@@ -46,7 +64,7 @@ async def explain_run(
     machine = await replayed(store, run_id, plan, payloads)
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
-    return Explanation(run, run.status.value, reasons_of(machine, run_id))
+    return Explanation(run, run.status.value, reasons_of(machine, run_id), await undriven(store, run))
 
 
 def reasons_of(machine: Machine, run_id: str) -> tuple[Reason, ...]:
@@ -67,15 +85,15 @@ def _not_started(run: Run, now: datetime) -> Reason:
     if run.concurrency_key is not None:
         told = f"it waits in the queue for a slot of the concurrency key {run.concurrency_key!r}"
         return Reason("slot", run.concurrency_key, told)
-    return Reason(
-        "start", run_id, "it waits in the queue; nobody has begun it", None, f"podium resume {run_id}"
-    )
+    text = "it waits in the queue; no process has started it"
+    return Reason("start", run_id, text, None, (NextCommand(f"podium resume {run_id}"),))
 
 
 def _told(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
     subject, attempt = obligation.subject, obligation.attempt
     again = f" (attempt {attempt})" if attempt > 1 else ""
-    text, next_step = "", ""
+    text = ""
+    commands: tuple[NextCommand, ...] = ()
     match obligation.kind:
         case "task":
             text = f"step {subject!r}{again} is running"
@@ -83,44 +101,50 @@ def _told(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
                 text = f"step {subject!r}{again} is being stopped"
             elif draining:
                 text = f"step {subject!r}{again} still runs; what follows from it waits until the run goes on"
-            next_step = f"podium logs {run_id} {subject!r}"
+            commands = (_on_step("logs", run_id, subject),)
         case "slot":
             text = f"step {subject!r}{again} waits for a free slot: as many tasks run as may"
         case "timer":
             what = obligation.detail or "its turn"
             text = f"step {subject!r} waits for {what}"
             if obligation.detail == "the next try":
-                next_step = f"podium retry-step {run_id} {subject!r}"
+                commands = (_on_step("retry-step", run_id, subject),)
         case "probe":
             text = f"the condition of step {subject!r} is being looked up"
         case "approval":
             text = f"step {subject!r} waits for a person"
-            next_step = f"podium approve {run_id} {subject!r}"
+            commands = (_on_step("approve", run_id, subject), _on_step("reject", run_id, subject))
         case "operator":
-            text = f"step {subject!r} has failed and waits for somebody to retry or skip it"
-            next_step = f"podium retry-step {run_id} {subject!r}"
+            text = f"step {subject!r} has failed and waits for an operator to retry or skip it"
+            commands = (_on_step("retry-step", run_id, subject), _on_step("skip-step", run_id, subject))
         case "doubt":
-            text = f"step {subject!r}{again} was interrupted, and nobody knows whether it happened"
-            next_step = (
-                f"podium approve {run_id} {subject!r} (it did) or podium retry-step {run_id} {subject!r}"
+            text = f"step {subject!r}{again} was interrupted, and it is not known whether it happened"
+            commands = (
+                _on_step("approve", run_id, subject, "it did happen"),
+                _on_step("reject", run_id, subject, "it did not happen: the step has failed"),
+                _on_step("retry-step", run_id, subject, "run it again"),
+                _on_step("skip-step", run_id, subject, "leave it out"),
             )
         case "limit":
             what = f"step {subject!r}" if subject else "the run"
             text = f"{what} is open and may be so until its limit"
         case "hold":
             text = "the run is paused"
-            next_step = f"podium unpause {run_id}"
+            commands = (NextCommand(f"podium resume {run_id}"),)
             if subject == "budget":
                 text = f"BUDGET_EXCEEDED: the budget {obligation.detail}".rstrip()
-                next_step = (
-                    f"podium resume {run_id} --budget KEY=AMOUNT (usd, tokens, or STEP.usd for a step's own)"
-                )
+                raised = f"podium resume {run_id} --budget KEY=AMOUNT"
+                commands = (NextCommand(raised, "usd, tokens, or STEP.usd for a step's own"),)
         case "budget":
             text = f"step {subject!r}{again} waits until agents that run now have told what they cost"
         case "record":
             text = f"{subject} has been decided and is not yet in the log"
-            next_step = f"podium resume {run_id}"
+            commands = (NextCommand(f"podium resume {run_id}"),)
         case "start":
             text = "the run has not begun"
-            next_step = f"podium resume {run_id}"
-    return Reason(obligation.kind, subject, text, obligation.deadline, next_step)
+            commands = (NextCommand(f"podium resume {run_id}"),)
+    return Reason(obligation.kind, subject, text, obligation.deadline, commands)
+
+
+def _on_step(command: str, run_id: str, step: str, meaning: str = "") -> NextCommand:
+    return NextCommand(f"podium {command} {run_id} {quote(step)}", meaning)

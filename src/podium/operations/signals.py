@@ -83,10 +83,12 @@ async def send_signal(
     payloads: Callable[[], ArtifactStore] | None = None,
     fields: Mapping[str, str] | None = None,
     caller: Caller | None = None,
+    after: int | None = None,
 ) -> Run:
     """Raises `RunNotFound`, for another tenant's run too, and the errors above; cancelling an ended run is no error.
 
-    With the `plan` it is also refused if the run could not use it as it is now.
+    With the `plan` it is also refused if the run could not use it as it is now. `after`: only if that is the run's
+    newest record, else `LogMoved`.
     """
     run = await store.runs.find(tenant_id, run_id)
     signal = Signal(signal_type, payload, caller or this_caller(), fields or {})
@@ -106,7 +108,7 @@ async def send_signal(
             f"run {run_id!r} was sent {_MAX_PER_MINUTE} signals within a minute; try again in a minute, "
             f"or `podium cancel {run_id}`"
         )
-    await _append(store, clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body())
+    await _append(store, clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body(), after=after)
     return run
 
 
@@ -213,8 +215,14 @@ async def _recent(store: Store, clock: Clock, run: Run, event_type: EventType) -
 
 
 async def _append(
-    store: Store, clock: Clock, run: Run, event_type: EventType, signal_id: str, body: dict[str, Any]
+    store: Store,
+    clock: Clock,
+    run: Run,
+    event_type: EventType,
+    signal_id: str,
+    body: dict[str, Any],
+    after: int | None = None,
 ) -> None:
     at = timestamp(clock.now())
     write = new_event(run.identity, event_type, at, encode_payload(body), subject=signal_id)
-    await store.append(run.identity.run_id, [write])
+    await store.append(run.identity.run_id, [write], after=after)

@@ -89,11 +89,13 @@ class Engine(Protocol):
         no_wait: bool = False,
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
+        check: bool = True,
     ) -> RunEnded:
         """Drive a run to its end. Raises `RunLocked` if another process drives it, or has ended it.
 
         `reopen`: the `runSeq` of the end that the caller wants to be undone; a run whose last end is another one is
         not reopened. `lock_wait`: how many seconds to wait for another process; by default the engine's own patience.
+        `check`: refuse a run that has begun if something that its plan needs is missing here.
 
         `on_driving` is called as soon as the run is this process's, before anything of it is touched.
         `no_wait`: not longer than something happens in it; who has left it at a person's turn, or held, says `LEFT`.

@@ -1,0 +1,119 @@
+"""`podium cancel`: asks the driver of a run to stop it; a run that no living process drives is stopped by this one."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from podium.cli.following import drive_or_follow
+from podium.cli.places import given_runs, say
+from podium.cli.progress import ProgressView, progress_view
+from podium.cli.running import interruptible
+from podium.cli.storing import using_store
+from podium.errors import LogMoved
+from podium.language.diagnostics import visible
+from podium.model.events import EventType
+from podium.model.runs import Run
+from podium.model.transitions import TERMINAL
+from podium.operations.driving import RunDriver, undriven
+from podium.operations.explaining import explain_run
+from podium.operations.signals import send_signal
+from podium.ports.engine import RunEnded
+from podium.ports.store import Store
+from podium.runtime.ends import newest
+from podium.runtime.kept_plan import load_plan
+from podium.runtime.rundir import RunDirectory
+from podium.wiring import local_engine, payload_store, runs_folder, system_clock
+
+_STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")
+
+
+def cancel_run(store: str | None, tenant: str, run_id: str, reason: str | None) -> int:
+    folder = runs_folder(given_runs())
+    view = progress_view(None, folder, as_json=False, quiet=False, stream=False)
+
+    async def work(opened: Store) -> Run | RunEnded:
+        run, last = await _ask(opened, tenant, run_id, {"reason": reason} if reason else {})
+        if last is None:
+            return run
+        await _warn_of_other_host(opened, folder, run, last)
+        say(f"no process drives run {run_id}; this one stops it", err=True)
+        return await _stop(opened, folder, run, view)
+
+    try:
+        done = using_store(store, work)
+    finally:
+        view.close()
+    if isinstance(done, RunEnded):
+        click.echo(f"the run is {done.event_type.removeprefix('Run').lower()}")
+    else:
+        click.echo(f"cancel was asked for (the run is {done.status.value.lower()})")
+    return 0
+
+
+async def _ask(
+    store: Store, tenant: str, run_id: str, payload: dict[str, Any]
+) -> tuple[Run, RunDriver | None]:
+    """Record the wish. With the last driver if no living process will act on it.
+
+    Of several that cancel such a run at once, or one after another, one is recorded: a second CANCEL would stop
+    `finally`, and nothing has been done about the first.
+    """
+    clock = system_clock()
+    while True:
+        run = await store.runs.find(tenant, run_id)
+        last = await undriven(store, run, also_queued=True)
+        if last is None or run.status in TERMINAL:
+            return await send_signal(store, clock, tenant, run_id, "CANCEL", payload), None
+        if await _is_asked_for(store, run):
+            return run, last
+        try:
+            await send_signal(store, clock, tenant, run_id, "CANCEL", payload, after=run.head)
+        except LogMoved:
+            continue
+        return run, last
+
+
+async def _is_asked_for(store: Store, run: Run) -> bool:
+    """Whether a CANCEL was accepted since the run was last opened."""
+    opened = await newest(store, run, frozenset({EventType.RUN_REOPENED}))
+    after = opened.run_seq if opened is not None else 0
+    while records := await store.read(run.identity.run_id, after=after, limit=5000):
+        after = records[-1].run_seq
+        signals = [one.payload for one in records if one.event_type == EventType.SIGNAL_ACCEPTED]
+        if any(msgspec.json.decode(one).get("signalType") in _STOPPING for one in signals):
+            return True
+    return False
+
+
+async def _stop(store: Store, folder: Path, run: Run, view: ProgressView) -> RunEnded:
+    """Drive the run to the end that the CANCEL in its log leads to, or follow the process that does."""
+    run_id = run.identity.run_id
+    engine = local_engine(store, system_clock(), folder)
+    view.begin(run_id)
+
+    async def drive() -> RunEnded:
+        with interruptible(at_once=False) as on_driving:
+            return await engine.drive(
+                run_id, observers=[view.observe], on_driving=on_driving, lock_wait=0.0, check=False
+            )
+
+    return await drive_or_follow(store, run, view, drive)
+
+
+async def _warn_of_other_host(store: Store, folder: Path, run: Run, last: RunDriver) -> None:
+    """Processes of another host cannot be stopped from here: say which steps have left some."""
+    if not last.is_elsewhere:
+        return
+    directory = RunDirectory(folder, run.identity.run_id)
+    kept = partial(payload_store, directory.payloads)
+    explained = await explain_run(store, run, load_plan(directory, run), system_clock().now(), kept)
+    steps = [visible(repr(one.subject)) for one in explained.reasons if one.kind == "task"]
+    if steps:
+        click.echo(
+            f"warning: {last.title} drove this run; processes of {', '.join(steps)} that still run there "
+            "cannot be stopped from here",
+            err=True,
+        )
