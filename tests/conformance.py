@@ -38,6 +38,8 @@ RULES_OF_PROMISES = {
     "a_run_is_found_by_the_ids_of_its_engine": ("G18",),
     "another_tenants_run_looks_like_one_that_does_not_exist": ("G35", "G49"),
     "a_lapsed_lease_can_be_taken_and_its_old_holder_is_fenced_off": ("G45", "G46"),
+    "runs_of_one_key_take_slots_in_line_and_each_applies_its_own_limit": ("D64", "G47"),
+    "no_more_runs_of_one_key_are_live_than_their_limit_however_many_ask": ("D64", "G47"),
     "others_see_who_holds_a_lease_and_whether_it_has_lapsed": ("D32", "G46"),
     "without_a_lease_only_what_others_decided_can_be_recorded": ("G45",),
     "the_lease_of_an_attempt_is_for_the_events_of_that_attempt": ("G45",),

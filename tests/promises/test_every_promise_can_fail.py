@@ -261,6 +261,14 @@ CHANGES = [
         swap("stores/memory.py:MemoryStore.held_lease", "self._is_live(kept, '')", "True"),
     ),
     Change(
+        "no_more_runs_of_one_key_are_live_than_their_limit_however_many_ask",
+        swap("stores/rules.py:has_slot", "others + ahead < slots", "others + ahead <= slots"),
+    ),
+    Change(
+        "runs_of_one_key_take_slots_in_line_and_each_applies_its_own_limit",
+        swap("stores/rules.py:has_slot", "others + ahead < slots", "others < slots"),
+    ),
+    Change(
         "reading_goes_on_where_it_stopped",
         swap("stores/memory.py:MemoryStore.read", "log[start:start + limit]", "log[start:]"),
     ),

@@ -32,7 +32,7 @@ from podium.model.events import (
 from podium.model.ids import RunId, check_id
 from podium.model.leases import DRIVER_LEASE, Fence, HeldLease, Lease
 from podium.model.obligations import Obligation
-from podium.model.plan import PLAIN_WORK, Agent, Call, Plan
+from podium.model.plan import PLAIN_WORK, Agent, Call, Concurrency, Plan
 from podium.model.runs import EngineRunRef, NewRun, Run
 from podium.model.times import Timestamp, timestamp
 from podium.model.transitions import TERMINAL, RunStatus
@@ -40,7 +40,7 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
-from podium.runtime import holders
+from podium.runtime import holders, slots
 from podium.runtime.alerts import Alerting
 from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver, Happening, Tasks, World
@@ -142,6 +142,7 @@ class LocalEngine:
             raise RunExists(f"there is a run {run_id!r} already; go on with it by `podium resume {run_id}`")
         plan = request.plan
         self.check(plan, request.workspace).require()
+        key = slots.concurrency_key(plan, request.inputs, self._env_of(plan))
         if any(isinstance(s.body, Agent) and s.body.workspace == "worktree" for s in steps_of(plan.workflow)):
             from podium.runtime.tasks import worktrees
 
@@ -164,6 +165,7 @@ class LocalEngine:
             plan_sha256=sha256(encoded).hexdigest(),
             inputs_sha256=canonical_sha256(request.inputs),
             priority=plan.priority,
+            concurrency_key=key,
             metadata=msgspec.json.encode(metadata),
         )
         payload: dict[str, Any] = {"inputs": request.inputs}
@@ -187,6 +189,10 @@ class LocalEngine:
         if kept is None or len(encoded) <= MOST_PAYLOAD_BYTES:
             return encoded
         return await spill(payload, kept())
+
+    def _env_of(self, plan: Plan) -> dict[str, str]:
+        """What a workflow may read of the environment."""
+        return {name: os.environ[name] for name in plan.workflow.env_allow if name in os.environ}
 
     async def _is_there(self, run_id: RunId) -> bool:
         """A directory alone is no run: whoever made it may have been killed before there was one."""
@@ -220,14 +226,20 @@ class LocalEngine:
         directory.make()
         lock = RunLock(directory.lock, run_id)
         patience = lock_wait if lock_wait is not None else self._lock_wait.total_seconds()
-        lease = await self._take_lock(reopening, lock, patience)
+        concurrency = _concurrency(run, directory)
+        limit = concurrency.limit if concurrency is not None else None
+        lease = await self._take_lock(reopening, lock, patience, limit)
         try:
-            if lease is None:
-                lease = await self._claim_soon(run_id, lock)
-            lock.tell(lease)
-            keeper = LeaseKeeper(self._store, lease, self._lease, lock.tell)
             driving = _Driving()
-            if on_driving is not None:
+            is_new = run.status in (RunStatus.PENDING, RunStatus.APPROVED)
+            # A new run can be cancelled while it waits for a slot; one that is resumed stays what it is.
+            if concurrency is not None and is_new and on_driving is not None:
+                on_driving(driving)
+            if lease is None:
+                lease = await self._claim_soon(run, lock, concurrency, driving, notify)
+            lock.tell(lease)
+            keeper = LeaseKeeper(self._store, lease, self._lease, lock.tell, slots=limit)
+            if on_driving is not None and not (concurrency is not None and is_new):
                 on_driving(driving)
             try:
                 return await self._drive(
@@ -243,6 +255,10 @@ class LocalEngine:
                 )
             finally:
                 await keeper.release()
+        except slots.ConcurrencyLimit:
+            lock.give()
+            await self._tell_the_end(await self._store.get_run(run_id), directory)
+            raise
         finally:
             lock.give()
 
@@ -263,19 +279,21 @@ class LocalEngine:
             finally:
                 lock.give()
 
-    async def _claim(self, run_id: RunId) -> Lease | None:
-        return await self._store.claim(run_id, owner=self._owner, ttl=self._lease)
+    async def _claim(self, run_id: RunId, slots: int | None = None) -> Lease | None:
+        return await self._store.claim(run_id, owner=self._owner, ttl=self._lease, slots=slots)
 
-    async def _claim_as_decided(self, reopening: Reopening) -> Lease | None:
+    async def _claim_as_decided(self, reopening: Reopening, limit: int | None) -> Lease | None:
         """While another process holds the run: it may have done what this one was asked for."""
         await reopening.check()
-        return await self._claim(reopening.run_id)
+        return await self._claim(reopening.run_id, limit)
 
-    async def _take_lock(self, reopening: Reopening, lock: RunLock, patience: float) -> Lease | None:
+    async def _take_lock(
+        self, reopening: Reopening, lock: RunLock, patience: float, limit: int | None
+    ) -> Lease | None:
         """Also names a process whose lock file is damaged: the lease knows it."""
         run_id = reopening.run_id
         try:
-            return await lock.take(partial(self._claim_as_decided, reopening), wait=patience)
+            return await lock.take(partial(self._claim_as_decided, reopening, limit), wait=patience)
         except NotAsDecided:
             raise
         except RunLocked as locked:
@@ -284,11 +302,21 @@ class LocalEngine:
                 raise
             raise RunLocked(run_id, holders.describe(held.lease.owner)) from None
 
-    async def _claim_soon(self, run_id: RunId, lock: RunLock) -> Lease:
+    async def _claim_soon(
+        self,
+        run: Run,
+        lock: RunLock,
+        concurrency: Concurrency | None,
+        driving: "_Driving",
+        notify: Callable[[Notice], None] | None,
+    ) -> Lease:
         """The lease of a process that is gone on this host is given up for it; any other lapses in its time."""
+        run_id = run.identity.run_id
         before = lock.lease_before()
         if before is not None:
             await self._store.release(before)
+        if concurrency is not None:
+            return await self._claim_with_slot(run, concurrency, driving, notify)
         began = asyncio.get_running_loop().time()
         while True:
             lease = await self._claim(run_id)
@@ -300,6 +328,46 @@ class LocalEngine:
                 continue
             self._check_wait(run_id, held, asyncio.get_running_loop().time() - began)
             await asyncio.sleep(0.1)
+
+    async def _claim_with_slot(
+        self,
+        run: Run,
+        concurrency: Concurrency,
+        driving: "_Driving",
+        notify: Callable[[Notice], None] | None,
+    ) -> Lease:
+        run_id = run.identity.run_id
+        claim = partial(self._claim, run_id, slots=concurrency.limit)
+        waiter = slots.SlotWaiter(
+            self._store, self._clock, run, concurrency, owner=self._owner, ttl=self._lease, notify=notify
+        )
+        try:
+            lease = await waiter.wait(claim, lambda: driving.is_cancelled)
+        except slots.ConcurrencyLimit:
+            await self._end_before_start(run)
+            raise
+        if lease is None:
+            driving.was_queued = True
+            lease = await self._claim_to_end(run_id)
+        return lease
+
+    async def _claim_to_end(self, run_id: RunId) -> Lease:
+        """A lease that is never live, and so takes no slot: enough to record the end of a run that never started."""
+        lease = await self._store.claim(run_id, owner=self._owner, ttl=timedelta())
+        if lease is None:
+            raise RunLocked(run_id, None)
+        return lease
+
+    async def _end_before_start(self, run: Run) -> None:
+        """A run that was refused after it was created does not stay open."""
+        if run.status not in (RunStatus.PENDING, RunStatus.APPROVED):
+            return
+        lease = await self._claim_to_end(run.identity.run_id)
+        payload = encode_payload({"exitCode": 2, "reason": "concurrency limit"})
+        at = timestamp(self._clock.now())
+        write = new_event(run.identity, EventType.RUN_CANCELLED, at, payload)
+        await self._store.append(run.identity.run_id, [write], fence=lease.fence)
+        await self._store.release(lease)
 
     def _check_wait(self, run_id: RunId, held: HeldLease | None, waited: float) -> None:
         """A live process here, whose lock file was deleted, is waited for as with one; others until they lapse."""
@@ -354,7 +422,7 @@ class LocalEngine:
         world.views += [journal, state]
         if run.status in TERMINAL and reopening.is_wanted:
             await reopening.carry_out(keeper.lease)
-        elif run.status in (RunStatus.PENDING, RunStatus.APPROVED):
+        elif run.status in (RunStatus.PENDING, RunStatus.APPROVED) and not driving.was_queued:
             driver.happen(
                 Happening(
                     EventType.RUN_STARTED, payload=self._start(plan, asked.get("inputs", {}), facts, host)
@@ -504,6 +572,10 @@ class LocalEngine:
         }
 
 
+def _concurrency(run: Run, directory: RunDirectory) -> Concurrency | None:
+    return load_plan(directory, run).concurrency if run.concurrency_key is not None else None
+
+
 def _completed(run_id: RunId) -> RunEndedAlready:
     return RunEndedAlready(f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`")
 
@@ -554,6 +626,9 @@ class _Driving:
     def __init__(self) -> None:
         self._driver: Driver | None = None
         self._outages: Outages | None = None
+        self.is_cancelled = False
+        # Cancelled while it waited for a slot: it never starts.
+        self.was_queued = False
         # Asked for before there was a driver.
         self._early: list[Happening] = []
 
@@ -571,6 +646,7 @@ class _Driving:
         if force and self._outages is not None:
             # What is asked for cannot be recorded while the store is away: the run is left as it is.
             self._outages.give_up()
+        self.is_cancelled = True
         signal_id = str(uuid4())
         payload = {
             "signalId": signal_id,

@@ -482,7 +482,8 @@ _CONCURRENCY = Record(
         ),
         "limit": Field(_COUNT, "How many at the same time (default 1)."),
         "on_conflict": Field(
-            Choice(("queue", "reject", "cancel")), "What happens to one too many (default queue)."
+            Choice(("queue", "reject", "cancel")),
+            "One too many waits in line, is refused with exit code 75, or cancels the oldest (default queue).",
         ),
     },
     main="key",
@@ -538,8 +539,14 @@ _WORKFLOW = Record(
         "budget": Field(Named("budget"), "What the run may cost."),
         "max_transitions": Field(_COUNT, "The most returns to a step already visited (default 1000)."),
         "max_parallel": Field(_COUNT, "The most tasks at the same time (default 16)."),
-        "concurrency": Field(Named("concurrency"), "How many runs at the same time."),
-        "priority": Field(Number(least=-1000, most=1000, integer=True), "Higher starts first."),
+        "concurrency": Field(
+            Named("concurrency"),
+            "How many runs with one key work at the same time, over all processes on one store.",
+        ),
+        "priority": Field(
+            Number(least=-1000, most=1000, integer=True),
+            "Among runs that wait for the same concurrency key, higher starts first.",
+        ),
         "steps": Field(_STEPS, "What is done.", required=True),
         "finally": Field(_STEPS, "What is done on every way out."),
     },

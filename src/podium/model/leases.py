@@ -48,6 +48,10 @@ class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
     due: Timestamp
 
 
+# The lease of a run that waits for a slot: its place in line. No attempt has such a name.
+IN_LINE: Final = "|line"
+
+
 def attempt_name(step_id: str, logical_attempt_id: int) -> str:
     """What the lease of an attempt is called."""
     return f"{step_id}|{logical_attempt_id}"

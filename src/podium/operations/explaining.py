@@ -16,6 +16,7 @@ from podium.operations.driving import RunDriver, undriven
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
+from podium.runtime.slots import describe_line
 
 
 class NextCommand(NamedTuple):
@@ -61,10 +62,24 @@ async def explain_run(
     run_id = run.identity.run_id
     if run.status in TERMINAL:
         return Explanation(run, run.status.value, ())
+    waits_for_slot = await _slot_reason(store, run)
+    if waits_for_slot is not None:
+        return Explanation(run, run.status.value, (waits_for_slot,))
     machine = await replayed(store, run_id, plan, payloads)
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
     return Explanation(run, run.status.value, reasons_of(machine, run_id), await undriven(store, run))
+
+
+async def _slot_reason(store: Store, run: Run) -> Reason | None:
+    """A run that a process wants to drive and that waits for a slot, also one that was started before."""
+    if run.concurrency_key is None:
+        return None
+    run_id = run.identity.run_id
+    line = await store.slot_line(run_id)
+    if all(lease.run_id != run_id for lease in line.waiting):
+        return None
+    return Reason("slot", run.concurrency_key, describe_line(line, run_id, run.concurrency_key))
 
 
 def reasons_of(machine: Machine, run_id: str) -> tuple[Reason, ...]:
@@ -82,9 +97,6 @@ def _not_started(run: Run, now: datetime) -> Reason:
     run_id = run.identity.run_id
     if run.start_at is not None and moment(run.start_at) > now:
         return Reason("start", run_id, "its start was delayed", run.start_at)
-    if run.concurrency_key is not None:
-        told = f"it waits in the queue for a slot of the concurrency key {run.concurrency_key!r}"
-        return Reason("slot", run.concurrency_key, told)
     text = "it waits in the queue; no process has started it"
     return Reason("start", run_id, text, None, (NextCommand(f"podium resume {run_id}"),))
 

@@ -75,6 +75,13 @@ class KeptContent(NamedTuple):
 NO_CONTENTS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
+class SlotLine(NamedTuple):
+    """The runs of one concurrency key: who works, oldest first, and who waits, next one first."""
+
+    holders: tuple[Lease, ...]
+    waiting: tuple[Lease, ...]
+
+
 class StoreStats(NamedTuple):
     runs: int
     open_runs: int
@@ -166,8 +173,18 @@ class Contents(Protocol):
 class Leases(Protocol):
     """Ownership of runs and attempts; and, because a slot belongs to whoever holds a lease, the run queue."""
 
-    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
-        """Take a free or lapsed lease; None if somebody else holds it or, for a run's lease, no slot is free."""
+    async def claim(
+        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+    ) -> Lease | None:
+        """Take a free or lapsed lease; None if somebody else holds it or, for a run's lease, no slot is free.
+
+        `slots`: how many runs with the run's concurrency key may be live, this one included. Those that hold the
+        lease `IN_LINE` and come before this one are given theirs first.
+        """
+        ...
+
+    async def slot_line(self, run_id: RunId) -> SlotLine:
+        """Who works and who waits with the run's concurrency key; nothing if it has none. Raises `RunNotFound`."""
         ...
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:

@@ -21,11 +21,20 @@ _RECLAIM_SECONDS: Final = 0.5
 
 
 class LeaseKeeper:
-    def __init__(self, store: Store, lease: Lease, ttl: timedelta, tell: Callable[[Lease], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lease: Lease,
+        ttl: timedelta,
+        tell: Callable[[Lease], None],
+        *,
+        slots: int | None = None,
+    ) -> None:
         self.lease = lease
         self._store = store
         self._ttl = ttl
         self._tell = tell
+        self._slots = slots
         self._wake = asyncio.Event()
         self._is_lapsed = False
 
@@ -80,7 +89,9 @@ class LeaseKeeper:
 
     async def _claim(self) -> Lease | None:
         """None if there is no slot for the run any more, or another was faster."""
-        return await self._store.claim(self.lease.run_id, owner=self.lease.owner, ttl=self._ttl)
+        return await self._store.claim(
+            self.lease.run_id, owner=self.lease.owner, ttl=self._ttl, slots=self._slots
+        )
 
     async def release(self) -> None:
         with contextlib.suppress(PodiumError):

@@ -19,7 +19,7 @@ from podium.errors import (
 )
 from podium.model.events import EventRecord, EventWrite
 from podium.model.ids import RunId
-from podium.model.leases import Fence, HeldLease, Lease, WakeUp
+from podium.model.leases import IN_LINE, Fence, HeldLease, Lease, WakeUp
 from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.model.runs import (
     Backpressure,
@@ -42,6 +42,7 @@ from podium.ports.store import (
     CreatedRun,
     KeptContent,
     Limit,
+    SlotLine,
     StoreStats,
 )
 from podium.stores import rules, texts
@@ -247,12 +248,40 @@ class MemoryStore:
 
     # --- leases and the queue ---------------------------------------------------------------------
 
-    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+    async def claim(
+        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+    ) -> Lease | None:
         texts.check_holder(owner, attempt)
         kept = self._kept(run_id)
         if self._is_live(kept, attempt) or (not attempt and self._full_limit(_scopes_of_row(kept.row))):
             return None
+        if slots is not None and not rules.has_slot(await self.slot_line(run_id), run_id, slots):
+            return None
         return self._take(kept, owner, ttl, attempt)
+
+    async def slot_line(self, run_id: RunId) -> SlotLine:
+        row = self._kept(run_id).row
+        if row.concurrency_key is None:
+            return SlotLine((), ())
+        scope = (row.identity.tenant_id, row.concurrency_key)
+        kept = [k for k in self._runs.values() if (k.row.identity.tenant_id, k.row.concurrency_key) == scope]
+        working = sorted((k for k in kept if self._is_live(k, "")), key=lambda k: k.number)
+        waiting = sorted(
+            (k for k in kept if self._is_live(k, IN_LINE)), key=lambda k: (-k.row.priority, k.number)
+        )
+        return SlotLine(
+            tuple(self._lease(k, "") for k in working), tuple(self._lease(k, IN_LINE) for k in waiting)
+        )
+
+    def _lease(self, kept: _Kept, attempt: str) -> Lease:
+        held = kept.leases[attempt]
+        left = timedelta(seconds=held.expires - self._clock.elapsed())
+        return Lease(
+            run_id=kept.row.identity.run_id,
+            owner=held.owner,
+            fence=Fence(held.generation, attempt),
+            expires_at=timestamp(self._clock.now() + left),
+        )
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
         kept = self._runs.get(lease.run_id)
@@ -274,14 +303,7 @@ class MemoryStore:
         held = kept.leases.get("")
         if held is None or not held.owner:
             return None
-        left = timedelta(seconds=held.expires - self._clock.elapsed())
-        lease = Lease(
-            run_id=run_id,
-            owner=held.owner,
-            fence=Fence(held.generation),
-            expires_at=timestamp(self._clock.now() + left),
-        )
-        return HeldLease(lease=lease, is_live=self._is_live(kept, ""))
+        return HeldLease(lease=self._lease(kept, ""), is_live=self._is_live(kept, ""))
 
     async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
         texts.check_holder(owner)

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 
 from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
 from podium.model.events import EventRecord, EventWrite, RunIdentity, check_write
+from podium.model.ids import RunId
 from podium.model.keys import keys_of_other_ends
 from podium.model.leases import Fence, may_write
 from podium.model.runs import NewRun, Run, RunQuery, request_id_of
 from podium.model.times import Timestamp
 from podium.model.transitions import EXCLUDED_BY, TERMINAL, RunStatus, run_status_after
-from podium.ports.store import AppendedEvent
+from podium.ports.store import AppendedEvent, SlotLine
 
 # Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.
 BUS_ROWS_AT_ONCE: Final = 10_000
@@ -268,3 +269,11 @@ def check_prunable(row: Run, *, undelivered: bool) -> None:
         raise RunNotPrunable(
             f"run {row.identity.run_id!r} has undelivered events; see `podium outbox list`, then prune again"
         )
+
+
+def has_slot(line: SlotLine, run_id: str, slots: int) -> bool:
+    """Whether a run may work besides those that do, and those that come before it."""
+    waiting = [lease.run_id for lease in line.waiting]
+    ahead = waiting.index(RunId(run_id)) if run_id in waiting else 0
+    others = sum(lease.run_id != run_id for lease in line.holders)
+    return others + ahead < slots

@@ -165,7 +165,7 @@ def test_a_step_that_is_being_stopped_is_named() -> None:
     ("new", "text"),
     [
         ({}, "it waits in the queue; no process has started it"),
-        ({"concurrency_key": "prod"}, "it waits in the queue for a slot of the concurrency key 'prod'"),
+        ({"concurrency_key": "prod"}, "it waits in the queue; no process has started it"),
         (
             {"backpressure": Backpressure.DELAY, "start_at": "2030-01-01T00:00:00.000000Z"},
             "its start was delayed",

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from podium.errors import RunNotFound
 from podium.model.ids import RunId
-from podium.model.leases import Fence, HeldLease, Lease
+from podium.model.leases import IN_LINE, Fence, HeldLease, Lease
 from podium.model.runs import Run
-from podium.ports.store import Claimed
-from podium.stores import texts
+from podium.ports.store import Claimed, SlotLine
+from podium.stores import rules, texts
 from podium.stores.postgres import limits
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.limits import REACHED, named
@@ -47,6 +47,15 @@ SELECT l.owner, l.generation, {as_text("l.expires_at")}, l.expires_at > clock_ti
  WHERE r.run_id = %s
 """
 
+_OF_KEY: Final = f"""
+SELECT r.run_id, l.owner, l.generation, {as_text("l.expires_at")}
+  FROM leases l JOIN runs r ON r.number = l.run
+ WHERE l.attempt = '{{attempt}}' AND l.owner <> '' AND l.expires_at > clock_timestamp()
+   AND r.tenant_id = %s AND r.concurrency_key = %s ORDER BY {{order}}
+"""
+_WORKING: Final = _OF_KEY.format(attempt="", order="r.number")
+_IN_LINE: Final = _OF_KEY.format(attempt=IN_LINE, order="r.priority DESC, r.number")
+
 _NOT_LIVE: Final = """NOT EXISTS (SELECT FROM leases l WHERE l.run = r.number AND l.attempt = ''
                       AND l.owner <> '' AND l.expires_at > clock_timestamp())"""
 _HAS_ROOM: Final = f"""NOT EXISTS (SELECT FROM reached f
@@ -81,7 +90,7 @@ SELECT {RUN} FROM runs r WHERE r.tenant_id = %s AND {_LAPSED}
 
 
 async def claim(
-    connections: Connections, run_id: str, *, owner: str, ttl: timedelta, attempt: str
+    connections: Connections, run_id: str, *, owner: str, ttl: timedelta, attempt: str, slots: int | None
 ) -> Lease | None:
     texts.check_holder(owner, attempt)
     askable(run_id)
@@ -90,7 +99,33 @@ async def claim(
         # The lease of an attempt takes no slot.
         if not attempt and await _is_full(connections, connection, run):
             return None
+        if slots is not None and not rules.has_slot(await _line(connection, run), run_id, slots):
+            return None
         return await _take(connection, number, run, owner, ttl, attempt)
+
+
+async def slot_line(connections: Connections, run_id: str) -> SlotLine:
+    askable(run_id)
+    async with connections.lend() as connection:
+        found = await connection.execute(f"SELECT {RUN} FROM runs r WHERE run_id = %s", [run_id], binary=True)
+        row = await found.fetchone()
+        if row is None:
+            raise RunNotFound(run_id)
+        return await _line(connection, run_of(row)[1])
+
+
+async def _line(connection: Connection, run: Run) -> SlotLine:
+    if run.concurrency_key is None:
+        return SlotLine((), ())
+    asked = [run.identity.tenant_id, run.concurrency_key]
+    working = await (await connection.execute(_WORKING, asked)).fetchall()
+    waiting = await (await connection.execute(_IN_LINE, asked)).fetchall()
+    return SlotLine(tuple(_lease(row, "") for row in working), tuple(_lease(row, IN_LINE) for row in waiting))
+
+
+def _lease(row: tuple[Any, ...], attempt: str) -> Lease:
+    run_id, owner, generation, expires_at = row
+    return Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation, attempt), expires_at=expires_at)
 
 
 async def _locked(connection: Connection, run_id: str) -> tuple[int, Run]:

@@ -21,6 +21,7 @@ from podium.ports.store import (
     CreatedRun,
     KeptContent,
     Limit,
+    SlotLine,
     StoreStats,
 )
 from podium.stores import texts
@@ -140,8 +141,15 @@ class PostgresStore:
 
     # --- leases and the queue ---------------------------------------------------------------------
 
-    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
-        return await leases.claim(self._connections, run_id, owner=owner, ttl=ttl, attempt=attempt)
+    async def claim(
+        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+    ) -> Lease | None:
+        return await leases.claim(
+            self._connections, run_id, owner=owner, ttl=ttl, attempt=attempt, slots=slots
+        )
+
+    async def slot_line(self, run_id: RunId) -> SlotLine:
+        return await leases.slot_line(self._connections, run_id)
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
         return await leases.renew(self._connections, lease, ttl=ttl)

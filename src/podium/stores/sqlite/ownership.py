@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 import apsw
 
 from podium.model.ids import RunId
-from podium.model.leases import Fence, HeldLease, Lease
-from podium.ports.store import Limit
+from podium.model.leases import IN_LINE, Fence, HeldLease, Lease
+from podium.model.runs import Run
+from podium.ports.store import Limit, SlotLine
 from podium.stores import rules
 from podium.stores.sqlite.moments import Moment
 
@@ -65,6 +66,12 @@ _HELD: Final = (
     "SELECT l.owner, l.generation, l.boot, l.expires, r.updated_at FROM leases l CROSS JOIN runs r ON r.number = l.run "
     "WHERE l.run = ? AND l.attempt = '' AND l.owner <> ''"
 )
+_OF_KEY: Final = (
+    "SELECT r.run_id, l.owner, l.generation, l.expires FROM leases l CROSS JOIN runs r ON r.number = l.run "
+    f"WHERE l.attempt = '{{attempt}}' AND {_LIVE} AND r.tenant_id = ? AND r.concurrency_key = ? ORDER BY {{order}}"
+)
+_WORKING: Final = _OF_KEY.format(attempt="", order="r.number")
+_IN_LINE: Final = _OF_KEY.format(attempt=IN_LINE, order="r.priority DESC, r.number")
 _SERVED: Final = (
     "INSERT INTO tenants (tenant_id, served) SELECT ?, coalesce(max(served), 0) + 1 FROM tenants WHERE true "
     "ON CONFLICT (tenant_id) DO UPDATE SET served = excluded.served"
@@ -120,6 +127,23 @@ def held_lease(db: apsw.Connection, at: Moment, number: int, run_id: str) -> Hel
 
 def give_up_all(db: apsw.Connection, number: int) -> None:
     db.execute("UPDATE leases SET owner = '' WHERE run = ? AND owner <> ''", (number,))
+
+
+def slot_line(db: apsw.Connection, at: Moment, run: Run) -> SlotLine:
+    """The runs with this one's key that are live, and those that wait."""
+    if run.concurrency_key is None:
+        return SlotLine((), ())
+    asked = (at.boot, at.elapsed, run.identity.tenant_id, run.concurrency_key)
+    return SlotLine(
+        tuple(_lease(at, row, "") for row in db.execute(_WORKING, asked)),
+        tuple(_lease(at, row, IN_LINE) for row in db.execute(_IN_LINE, asked)),
+    )
+
+
+def _lease(at: Moment, row: Any, attempt: str) -> Lease:
+    run_id, owner, generation, expires = row
+    expires_at = at.text_after(timedelta(seconds=expires - at.elapsed))
+    return Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation, attempt), expires_at=expires_at)
 
 
 # --- limits ---------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from podium.ports.store import (
     CreatedRun,
     KeptContent,
     Limit,
+    SlotLine,
     StoreStats,
 )
 from podium.stores import rules, texts
@@ -228,7 +229,9 @@ class SqliteStore:
 
     # --- leases and the queue ---------------------------------------------------------------------
 
-    async def claim(self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "") -> Lease | None:
+    async def claim(
+        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+    ) -> Lease | None:
         texts.check_holder(owner, attempt)
 
         def change(db: apsw.Connection) -> Lease | None:
@@ -239,6 +242,8 @@ class SqliteStore:
             if not attempt:
                 run = log.get_run(db, run_id)
                 if ownership.full_limit(db, at, rules.scopes(run.identity, run.concurrency_key)):
+                    return None
+                if slots is not None and not rules.has_slot(ownership.slot_line(db, at, run), run_id, slots):
                     return None
             return ownership.take(db, at, number, run_id, owner, ttl, attempt)
 
@@ -257,6 +262,9 @@ class SqliteStore:
         await self._writer.write(
             lambda db: ownership.release(db, log.number_of(db, lease.run_id), lease.fence)
         )
+
+    async def slot_line(self, run_id: RunId) -> SlotLine:
+        return self._read(lambda db: ownership.slot_line(db, self._moments(), log.get_run(db, run_id)))
 
     async def held_lease(self, run_id: RunId) -> HeldLease | None:
         return self._read(

@@ -6,6 +6,7 @@ import pytest
 
 from podium.errors import RunNotFound, RunRefused
 from podium.model.ids import RunId
+from podium.model.leases import IN_LINE
 from podium.model.runs import Backpressure
 from podium.ports.store import Limit, Store
 from podium.testing.events import event, new_run
@@ -163,5 +164,50 @@ class QueuePromises:
             assert recovered is not None
             assert recovered.run.identity.run_id == "live"
             assert await world.store.claim_lapsed(owner="w", ttl=TTL) is None
+
+        world.run(scenario())
+
+    def test_runs_of_one_key_take_slots_in_line_and_each_applies_its_own_limit(self, world: World) -> None:
+        async def scenario() -> None:
+            names = ("r1", "r2", "high", "r3")
+            for name in names:
+                new = new_run(name, concurrency_key="k", priority=5 if name == "high" else 0)
+                await world.store.create_run(new, [])
+            await world.store.create_run(new_run("other", concurrency_key="other"), [])
+            holds = await world.store.claim(RunId("r1"), owner="w", ttl=TTL, slots=1)
+            assert holds is not None
+            for name in names[1:]:
+                place = await world.other.claim(RunId(name), owner="w", ttl=TTL, attempt=IN_LINE)
+                assert place is not None
+                assert await world.other.claim(RunId(name), owner="w", ttl=TTL, slots=1) is None
+            line = await world.store.slot_line(RunId("r3"))
+            assert [lease.run_id for lease in line.holders] == ["r1"]
+            assert [lease.run_id for lease in line.waiting] == ["high", "r2", "r3"]
+            assert await world.store.slot_line(RunId("other")) == ((), ())
+            assert await world.store.claim(RunId("other"), owner="w", ttl=TTL, slots=1) is not None
+            # A run with a higher limit of its own need not wait, but for those before it.
+            assert await world.store.claim(RunId("r2"), owner="w", ttl=TTL, slots=2) is None
+            assert await world.store.claim(RunId("r2"), owner="w", ttl=TTL, slots=3) is not None
+            await world.store.release(holds)
+            assert await world.store.claim(RunId("r3"), owner="w", ttl=TTL, slots=2) is None
+            assert await world.store.claim(RunId("high"), owner="w", ttl=TTL, slots=2) is not None
+            # The process that drove them, and those in line, are gone.
+            world.pass_time(31)
+            assert await world.store.slot_line(RunId("r3")) == ((), ())
+            assert await world.store.claim(RunId("r3"), owner="w", ttl=TTL, slots=1) is not None
+
+        world.run(scenario())
+
+    def test_no_more_runs_of_one_key_are_live_than_their_limit_however_many_ask(self, world: World) -> None:
+        async def scenario() -> None:
+            for number in range(12):
+                await world.store.create_run(new_run(f"r{number}", concurrency_key="k"), [])
+            both = (world.store, world.other)
+
+            async def ask(number: int) -> bool:
+                store = both[number % 2]
+                return await store.claim(RunId(f"r{number}"), owner="w", ttl=TTL, slots=3) is not None
+
+            assert sum(await asyncio.gather(*(ask(number) for number in range(12)))) == 3
 
         world.run(scenario())
