@@ -101,6 +101,9 @@ def test_who_approved_is_the_user_of_the_system_and_a_name_is_a_claim(place: Pla
     assert ended(process)[0] == 0
     me = getpass.getuser()
     assert place.state()["steps"]["Deploy"]["output"] == f"{me}, the boss\n"
+    told = f"Both/Gate: approved by {me} (os-user), who gave the name 'the boss'"
+    assert told in place.run("why", place.run_id).stdout
+    assert told in place.run("report", place.run_id).stdout
     (accepted,) = of_type(place, "SignalAccepted")
     assert (accepted["by"], accepted["byMethod"]) == (me, "os-user")
     (gate,) = [one for one in of_type(place, "StepCompleted") if "form" in one]

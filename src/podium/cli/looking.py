@@ -3,6 +3,7 @@
 import asyncio
 import codecs
 import html
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,9 +19,11 @@ from podium.cli.reasons import print_reason
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.core.plans import plan_path, walk
 from podium.language.diagnostics import did_you_mean, visible
+from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.transitions import TERMINAL
+from podium.operations.approvals import Decision, decisions_of
 from podium.operations.explaining import Explanation, explain_run
 from podium.operations.inputs import InvalidInput
 from podium.operations.runs import RunView, show_run
@@ -40,15 +43,16 @@ _PIECE: Final = 1 << 16
 def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
     """Say what a run waits for, until when, and what one can do about it."""
 
-    async def work(opened: Store) -> tuple[Explanation, RunSummary]:
+    async def work(opened: Store) -> tuple[Explanation, RunSummary, list[Decision]]:
         view = await show_run(opened, system_clock(), tenant, run_id, limit=1)
         run = await opened.runs.find(tenant, run_id)
         directory = RunDirectory(runs_folder(given_runs()), run_id)
         plan = load_plan(directory, run)
         kept = partial(payload_store, directory.payloads)
-        return await explain_run(opened, run, plan, system_clock().now(), kept), view.summary
+        explained = await explain_run(opened, run, plan, system_clock().now(), kept)
+        return explained, view.summary, await decisions_of(opened, RunId(run_id))
 
-    explained, summary = using_store(store, work)
+    explained, summary, decided = using_store(store, work)
     if as_json:
         told = [
             {
@@ -62,38 +66,37 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
             for r in explained.reasons
         ]
         driven = {"driven": explained.undriven is None} if explained.run.status not in TERMINAL else {}
-        print_json(
-            {"runId": run_id, "status": explained.status, **driven, "waitsFor": told, **_noted_json(summary)}
-        )
+        noted = _noted_json(summary, decided)
+        print_json({"runId": run_id, "status": explained.status, **driven, "waitsFor": told, **noted})
         return 0
     if explained.run.status in TERMINAL:
         click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
-        _print_noted(summary)
+        _print_noted(summary, decided)
         return 0
     click.echo(f"run {visible(run_id)} is {explained.status.lower()}:")
     if explained.undriven is not None:
         say(f"  {explained.undriven.text()}")
     for reason in explained.reasons:
         print_reason(reason)
-    _print_noted(summary)
+    _print_noted(summary, decided)
     return 0
 
 
-def _noted(summary: RunSummary) -> list[str]:
-    """What a person should know of a run beside its outcome: alerts and warnings, and how many are left out."""
+def _noted(summary: RunSummary, decided: Sequence[Decision]) -> list[str]:
+    """What a person should know of a run beside its outcome: alerts and warnings (or how many more), decisions."""
     told = [f"alert {one.code}: {one.message}" for one in summary.alerts]
     told += [f"warning: step {one.step_id!r}: {one.text}" for one in summary.warnings]
     more = summary.alert_count + summary.warning_count - len(told)
-    return [*told, f"{more} more"] if more else told
+    return [*told, *([f"{more} more"] if more else ()), *(one.text for one in decided)]
 
 
-def _noted_json(summary: RunSummary) -> dict[str, object]:
-    noted = {"alerts": summary.alerts, "warnings": summary.warnings}
+def _noted_json(summary: RunSummary, decided: Sequence[Decision]) -> dict[str, object]:
+    noted = {"alerts": summary.alerts, "warnings": summary.warnings, "approvals": decided}
     return {name: msgspec.to_builtins(found) for name, found in noted.items() if found}
 
 
-def _print_noted(summary: RunSummary) -> None:
-    for text in _noted(summary):
+def _print_noted(summary: RunSummary, decided: Sequence[Decision]) -> None:
+    for text in _noted(summary, decided):
         click.echo(f"  {visible(text)}")
 
 
@@ -203,17 +206,18 @@ def _print_from(file: Path, place: int) -> int:
 def report(run_id: str, format_: str, store: str | None, tenant: str) -> int:
     """Tell how a run went: its status, its steps, what failed and why."""
 
-    async def work(opened: Store) -> RunView:
-        return await show_run(opened, system_clock(), tenant, run_id, limit=10_000)
+    async def work(opened: Store) -> tuple[RunView, list[Decision]]:
+        view = await show_run(opened, system_clock(), tenant, run_id, limit=10_000)
+        return view, await decisions_of(opened, RunId(run_id))
 
-    view = using_store(store, work)
+    view, decided = using_store(store, work)
     match format_:
         case "json":
-            print_json(_report_json(view))
+            print_json(_report_json(view, decided))
         case "html":
-            click.echo(_report_html(view))
+            click.echo(_report_html(view, decided))
         case _:
-            click.echo(_report_md(view))
+            click.echo(_report_md(view, decided))
     return 0
 
 
@@ -236,7 +240,7 @@ def _used(view: RunView) -> str:
     return f", {told_usage(view.summary.usage)}" if any(view.summary.usage.values()) else ""
 
 
-def _report_json(view: RunView) -> dict[str, object]:
+def _report_json(view: RunView, decided: Sequence[Decision]) -> dict[str, object]:
     return {
         "runId": view.run.identity.run_id,
         "planId": view.run.identity.plan_id,
@@ -253,11 +257,11 @@ def _report_json(view: RunView) -> dict[str, object]:
             }
             for s in view.steps
         ],
-        **_noted_json(view.summary),
+        **_noted_json(view.summary, decided),
     }
 
 
-def _report_md(view: RunView) -> str:
+def _report_md(view: RunView, decided: Sequence[Decision]) -> str:
     def cell(text: str) -> str:
         # As entities: Markdown passes markup on, makes links, and what is escaped twice is not escaped.
         shown = visible(text).replace("&", "&amp;").replace("|", "&#124;")
@@ -272,18 +276,18 @@ def _report_md(view: RunView) -> str:
         f"| {' | '.join(_COLUMNS)} |",
         f"|{' --- |' * len(_COLUMNS)}",
         *(f"| {' | '.join(map(cell, row))} |" for row in _rows(view)),
-        *(["", *(f"- {cell(text)}" for text in noted)] if (noted := _noted(view.summary)) else ()),
+        *(["", *(f"- {cell(text)}" for text in noted)] if (noted := _noted(view.summary, decided)) else ()),
     ]
     return "\n".join(lines)
 
 
-def _report_html(view: RunView) -> str:
+def _report_html(view: RunView, decided: Sequence[Decision]) -> str:
     def cell(text: str) -> str:
         return html.escape(visible(text))
 
     run = view.run
     rows = "\n".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row)}</tr>" for row in _rows(view))
-    told = _noted(view.summary)
+    told = _noted(view.summary, decided)
     noted = f"\n<ul>{''.join(f'<li>{cell(text)}</li>' for text in told)}</ul>" if told else ""
     title = f"{cell(run.identity.plan_id)}: {run.status.value.lower()}"
     return (

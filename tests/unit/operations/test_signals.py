@@ -1,0 +1,92 @@
+"""Signals are checked before they are accepted, and refusals do not fill the log."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from podium.errors import PodiumError
+from podium.model.events import EventRecord
+from podium.model.ids import RunId
+from podium.operations.signals import NotAllowed, TooManySignals, send_signal
+from podium.runtime.callers import Caller, reason_to_refuse
+from podium.stores.memory import MemoryStore
+from podium.testing.clock import VirtualClock
+from podium.testing.store_promises import started
+
+ANN = Caller("ann", 1000)
+OWN = Caller("ann", 1000, runs=frozenset({"r"}))
+
+
+async def a_run() -> tuple[MemoryStore, VirtualClock]:
+    clock = VirtualClock()
+    store = MemoryStore(clock)
+    await started(store, "r")
+    return store, clock
+
+
+async def logged(store: MemoryStore, event_type: str) -> list[EventRecord]:
+    return [one for one in await store.read(RunId("r")) if one.event_type == event_type]
+
+
+def test_sixty_refusals_a_minute_are_recorded_and_a_cancel_is_still_possible() -> None:
+    async def scenario() -> None:
+        store, clock = await a_run()
+        for _ in range(70):
+            with pytest.raises(NotAllowed):
+                await send_signal(store, clock, "default", "r", "APPROVE", {}, caller=OWN)
+        assert len(await logged(store, "SignalRejected")) == 60
+        await send_signal(store, clock, "default", "r", "CANCEL", {}, caller=ANN)
+        clock.move(61)
+        with pytest.raises(NotAllowed):
+            await send_signal(store, clock, "default", "r", "APPROVE", {}, caller=OWN)
+        assert len(await logged(store, "SignalRejected")) == 61
+
+    asyncio.run(scenario())
+
+
+def test_sixty_signals_a_minute_are_accepted() -> None:
+    async def scenario() -> None:
+        store, clock = await a_run()
+        for _ in range(60):
+            await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN)
+        with pytest.raises(TooManySignals):
+            await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN)
+        await send_signal(store, clock, "default", "r", "CANCEL", {}, caller=ANN)
+        clock.move(61)
+        await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("signal", "payload"),
+    [
+        ("PAUSE", {"raeson": "x"}),
+        ("PAUSE", {"reason": 3}),
+        ("RESUME", {"reason": "x"}),
+        ("APPROVE", {"by": "the boss"}),
+        ("APPROVE", {"form": ["x"]}),
+        ("APPROVE", {"form": {"x": "y" * 70_000}}),
+        ("CANCEL", {"reason": "x" * 2000}),
+        ("DANCE", {}),
+    ],
+)
+def test_a_signal_with_what_it_should_not_carry_is_refused(signal: str, payload: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        store, clock = await a_run()
+        with pytest.raises(PodiumError) as refused:
+            await send_signal(store, clock, "default", "r", signal, payload, caller=ANN)
+        assert refused.value.code == "SIGNAL_INVALID_PAYLOAD"
+        assert await logged(store, "SignalAccepted") == []
+        (one,) = await logged(store, "SignalRejected")
+        assert b'"code":"SIGNAL_INVALID_PAYLOAD"' in one.payload
+        assert len(one.payload) < 2000
+
+    asyncio.run(scenario())
+
+
+def test_a_caller_belongs_to_a_run_by_its_environment_only_if_it_names_that_run() -> None:
+    assert reason_to_refuse(OWN, "r", None)
+    assert reason_to_refuse(OWN, "r2", None) is None
+    assert reason_to_refuse(ANN, "r", "some:other:owner") is None
