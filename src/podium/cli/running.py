@@ -518,17 +518,29 @@ def _is_quiet(view: ProgressView) -> bool:
 
 def _tell_reuse(records: Sequence[EventRecord]) -> None:
     for record in records:
-        if b'"reusedFrom"' not in record.payload and b'"changed"' not in record.payload:
-            continue
-        payload = msgspec.json.decode(record.payload)
-        step, earlier = visible(record.step_id or ""), payload.get("reusedFrom")
-        if isinstance(earlier, dict):
-            run_id = visible(str(earlier.get("runId")))
-            click.echo(f"         {step}: reused from run {run_id}: same command, inputs and files")
-        elif earlier is not None:
-            click.echo(f"         {step}: taken over from run {visible(str(earlier))}")
-        elif "changed" in payload:
-            click.echo(f"         {step}: changed: {visible(str(payload['changed']))}")
+        if b'"reusedFrom"' in record.payload or b'"changed"' in record.payload:
+            _tell_step_reuse(record)
+        elif b'"askedAgain"' in record.payload:
+            for path in msgspec.json.decode(record.payload).get("askedAgain") or ():
+                click.echo(
+                    f"         {visible(str(path))}: asked again: its approval was given for another plan"
+                )
+
+
+def _tell_step_reuse(record: EventRecord) -> None:
+    payload = msgspec.json.decode(record.payload)
+    step, earlier = visible(record.step_id or ""), payload.get("reusedFrom")
+    if isinstance(earlier, dict):
+        run_id = visible(str(earlier.get("runId")))
+        click.echo(f"         {step}: reused from run {run_id}: same command, inputs and files")
+    elif earlier is not None and record.event_type in _ENDS_OF_STEPS:
+        approval = "; its approval was given for the same plan" if "signalId" in payload else ""
+        click.echo(f"         {step}: taken over from run {visible(str(earlier))}{approval}")
+    elif "changed" in payload and earlier is None:
+        click.echo(f"         {step}: changed: {visible(str(payload['changed']))}")
+
+
+_ENDS_OF_STEPS = frozenset({"StepCompleted", "StepFailed", "StepSkipped", "StepInterrupted"})
 
 
 @contextlib.contextmanager

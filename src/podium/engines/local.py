@@ -56,6 +56,7 @@ from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_r
 from podium.runtime.rundir import RunDirectory, write_atomically, write_private
 from podium.runtime.spilling import spill, whole
 from podium.runtime.state_file import StateFile
+from podium.runtime.takeover import Original, Takeovers
 from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
@@ -422,12 +423,19 @@ class LocalEngine:
         world.views += [journal, state]
         if run.status in TERMINAL and reopening.is_wanted:
             await reopening.carry_out(keeper.lease)
+<<<<<<< HEAD
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED) and not driving.was_queued:
             driver.happen(
                 Happening(
                     EventType.RUN_STARTED, payload=self._start(plan, asked.get("inputs", {}), facts, host)
                 )
             )
+=======
+        elif run.status in (RunStatus.PENDING, RunStatus.APPROVED):
+            started = self._start(plan, asked.get("inputs", {}), facts, host)
+            if not await self._take_over(run, plan, asked, started, keeper.lease, world):
+                driver.happen(Happening(EventType.RUN_STARTED, payload=started))
+>>>>>>> ba4c5be (Take over recorded events in a rerun, so that nothing before its step is performed or waited for)
         driving.begin(driver, outages)
         helpers = [
             asyncio.create_task(keeper.keep(driver)),
@@ -473,6 +481,27 @@ class LocalEngine:
                     )
                 return asked, started.get("run", {}).get("started_at")
         return asked, None
+
+    async def _take_over(
+        self,
+        run: Run,
+        plan: Plan,
+        asked: dict[str, Any],
+        started: dict[str, Any],
+        lease: Lease,
+        world: World,
+    ) -> bool:
+        """Start a rerun with what its original has recorded before the step; all of it at once, or nothing."""
+        original, step = asked.get("originalRunId"), asked.get("rerunFrom")
+        if not original or not step:
+            return False
+        earlier = Original(RunId(original), (await self._store.get_run(RunId(original))).plan_sha256, step)
+        takeovers = Takeovers(self._store, plan, run.plan_sha256, run.identity, world.payloads)
+        takeover = await takeovers.of(earlier, started, timestamp(self._clock.now()))
+        appended = await self._store.append(run.identity.run_id, takeover.writes, fence=lease.fence)
+        for observer in world.observers:
+            observer([one.record for one in appended])
+        return True
 
     async def _with_earlier(self, tasks: RunTasks, asked: dict[str, Any]) -> Tasks:
         """A run that takes over what an earlier one has done."""

@@ -1,9 +1,10 @@
 """Results that a run takes over from an earlier one: recorded with where they come from, and not made again.
 
 The machine knows nothing of it. It orders a task as ever, and gets the end that an earlier run has recorded for it.
-There are three ways to that: a rerun from a step on takes over everything before that step; `resume --changed` takes
-over what has completed and would be carried out with the same inputs; and a step with `cache: true` takes over what any
-earlier run of its workflow has made of the same inputs. Nothing is ever taken over from the run itself (D30).
+There are three ways to that: a rerun from a step on takes over everything before that step (`takeover.py` does most of
+it); `resume --changed` takes over what has completed and would be carried out with the same inputs; and a step with
+`cache: true` takes over what any earlier run of its workflow has made of the same inputs. Nothing is ever taken over
+from the run itself (D30).
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from podium.core.machine import stopping
 from podium.core.plans import plan_path, walk
 from podium.core.templates import render
 from podium.errors import PodiumError
@@ -54,6 +56,8 @@ async def results_before(
                 return results
             if record.step_id is not None and record.event_type in _ENDS:
                 payload = {**msgspec.json.decode(record.payload), "reusedFrom": original}
+                if stopping.is_stop(payload.get("error") or {}):
+                    continue  # it did not end by itself
                 results[record.step_id, record.logical_attempt_id] = TaskResult(record.event_type, payload)
     return None
 

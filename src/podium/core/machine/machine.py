@@ -336,7 +336,8 @@ def _step_interrupted(m: Machine, event: EventRecord) -> None:
 
 
 def _timer_fired(m: Machine, event: EventRecord) -> None:
-    key = payload_of(event).get("key")
+    payload = payload_of(event)
+    key = payload.get("key")
     if key is not None and key == m.breathing:
         # No other event may let the agenda go on.
         m.breathing = None
@@ -345,6 +346,8 @@ def _timer_fired(m: Machine, event: EventRecord) -> None:
     if visit is None:
         return
     due = visit.limit_due if key == visit.limit else visit.due
+    if "reusedFrom" in payload:
+        due = None  # it was waited for in the run that it was taken over from
     if due is not None and due > m.now:
         m.surroundings.now = due
     if key == visit.limit:

@@ -1,0 +1,222 @@
+"""The beginning of a rerun: the recorded events of an earlier run, up to the step from which it is run again.
+
+They are appended to the new run's log as they were recorded, marked with `reusedFrom`, and the machine folds them like
+any others. So everything before the step keeps its outcome, skips and approvals of people included, and nothing is
+performed or waited for: a timer that was taken over passes no time. See
+`docs/decisions/0012-a-rerun-takes-over-events.md`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from podium.core.machine import Machine
+from podium.core.plans import plan_path, walk
+from podium.model.events import (
+    MOST_PAYLOAD_BYTES,
+    EventRecord,
+    EventType,
+    EventWrite,
+    RunIdentity,
+    encode_payload,
+)
+from podium.model.ids import RunId
+from podium.model.plan import Approval, Plan
+from podium.model.times import Timestamp
+from podium.ports.artifacts import ArtifactStore
+from podium.ports.store import EventLog
+from podium.runtime.spilling import spill, whole
+from podium.runtime.writing import foreseen, new_event
+
+_READ_AT_ONCE: Final = 5000
+_ENDS: Final = frozenset(
+    {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED, EventType.STEP_INTERRUPTED}
+)
+# What belongs to the earlier run itself: how it was asked for, and what was noticed about it.
+_NOT_TAKEN_OVER: Final = frozenset(
+    {EventType.RUN_QUEUED, EventType.RUN_APPROVED, EventType.RUN_STARTED, EventType.SIGNAL_REJECTED}
+    | {EventType.ALERT_RAISED, EventType.RUN_VALIDATION_REPORT}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """The run that is run again from one of its steps on."""
+
+    run_id: RunId
+    plan_sha256: str
+    step: str
+
+
+@dataclass(slots=True)
+class Takeover:
+    """What a new run starts with: RunStarted, and what it takes over."""
+
+    writes: list[EventWrite] = field(default_factory=list)
+    # The new run has another plan than the one these approvals were given for.
+    asked_again: list[str] = field(default_factory=list)
+
+
+class Takeovers:
+    """Makes the beginning of one new run."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        plan: Plan,
+        plan_sha256: str,
+        identity: RunIdentity,
+        payloads: Callable[[], ArtifactStore] | None,
+    ) -> None:
+        self._log = log
+        self._plan = plan
+        self._plan_sha256 = plan_sha256
+        self._identity = identity
+        self._payloads = payloads
+
+    async def of(self, original: Original, started: dict[str, Any], at: Timestamp) -> Takeover:
+        """Raises nothing for what does not fit: then less is taken over, and the rest is performed."""
+        records = await self._before(original)
+        takeover = Takeover()
+        records = self._before_other_plans(records, original, takeover)
+        if takeover.asked_again:
+            started = {**started, "askedAgain": takeover.asked_again}
+        first = new_event(self._identity, EventType.RUN_STARTED, at, await self._storable(started))
+        copies = [copy for record in records if (copy := self._copy(record, original, at)) is not None]
+        cut = await self._fold_to_step(first, copies, original.step)
+        takeover.writes = [first, *_without_open_starts(copies[:cut])]
+        if await self._is_held(takeover.writes):
+            takeover.writes.append(self._resume(original, at))
+        return takeover
+
+    async def _storable(self, payload: dict[str, Any]) -> bytes:
+        """Inputs can be large."""
+        encoded = encode_payload(payload)
+        if self._payloads is None or len(encoded) <= MOST_PAYLOAD_BYTES:
+            return encoded
+        return await spill(payload, self._payloads())
+
+    async def _before(self, original: Original) -> list[EventRecord]:
+        """What was recorded before the step was first reached."""
+        found: list[EventRecord] = []
+        after = 0
+        while records := await self._log.read(original.run_id, after=after, limit=_READ_AT_ONCE):
+            after = records[-1].run_seq
+            for record in records:
+                if record.step_id == original.step:
+                    return found
+                found.append(record)
+        return found
+
+    def _before_other_plans(
+        self, records: list[EventRecord], original: Original, takeover: Takeover
+    ) -> list[EventRecord]:
+        """An approval counts for the plan that it was given for; what follows another one is not taken over."""
+        approvals = dict(_approvals(self._plan, records))
+        for place, record in enumerate(records):
+            if record.event_type != EventType.SIGNAL_ACCEPTED:
+                continue
+            signal = _decoded(record)
+            path = approvals.get(str(signal.get("signalId")))
+            body = signal.get("payload")
+            given_for = body.get("planSha256") if isinstance(body, dict) else None
+            if path is not None and (given_for or original.plan_sha256) != self._plan_sha256:
+                takeover.asked_again.append(path)
+                return records[:place]
+        return records
+
+    def _copy(self, record: EventRecord, original: Original, at: Timestamp) -> EventWrite | None:
+        if record.event_type in _NOT_TAKEN_OVER:
+            return None
+        payload = _decoded(record)
+        if _is_about(original.step, record.event_type, payload):
+            return None
+        subject = payload.get("signalId") or payload.get("key") or payload.get("stepId")
+        encoded = encode_payload({**payload, "reusedFrom": original.run_id})
+        return new_event(
+            self._identity,
+            record.event_type,
+            at,
+            encoded if len(encoded) <= MOST_PAYLOAD_BYTES else record.payload,
+            step_id=record.step_id,
+            attempt=record.logical_attempt_id,
+            engine_attempt=record.engine_attempt_id,
+            subject=str(subject) if subject is not None else None,
+        )
+
+    async def _fold_to_step(self, first: EventWrite, copies: Sequence[EventWrite], step: str) -> int:
+        """How many lead to the step. What stopped it before it started, a cancel for example, is not taken over."""
+        machine, reached = Machine(self._plan), 0
+        async for number, record in _numbered(self._identity, [first, *copies], self._payloads):
+            machine.advance(record)
+            if machine.inconsistent:
+                break
+            visit = machine.find(step)
+            if (visit is not None and not visit.stopping) or any(one.path == step for one in machine.records):
+                reached = number
+        return reached
+
+    async def _is_held(self, writes: Sequence[EventWrite]) -> bool:
+        machine = Machine(self._plan)
+        async for _, record in _numbered(self._identity, writes, self._payloads):
+            machine.advance(record)
+        return bool(machine.hold.reasons)
+
+    def _resume(self, original: Original, at: Timestamp) -> EventWrite:
+        """The earlier run was paused; a rerun is asked for in order to run."""
+        signal_id = f"rerun-{self._identity.run_id}"[:128]
+        payload = {
+            "signalId": signal_id,
+            "signalType": "RESUME",
+            "payload": {},
+            "reusedFrom": original.run_id,
+        }
+        return new_event(
+            self._identity, EventType.SIGNAL_ACCEPTED, at, encode_payload(payload), subject=signal_id
+        )
+
+
+def _decoded(record: EventRecord) -> dict[str, Any]:
+    decoded = msgspec.json.decode(record.payload)
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def _is_about(step: str, event_type: str, payload: dict[str, Any]) -> bool:
+    """The step is run again: its own condition is asked again, and a wish to skip it does not count any more."""
+    if event_type == EventType.SIGNAL_ACCEPTED:
+        body = payload.get("payload")
+        return (
+            payload.get("signalType") == "SKIP_STEP" and isinstance(body, dict) and body.get("stepId") == step
+        )
+    if event_type in (EventType.TIMER_FIRED, EventType.PROBE_ANSWERED):
+        return str(payload.get("key")).startswith(f"{step}|")
+    return False
+
+
+def _approvals(plan: Plan, records: Sequence[EventRecord]) -> Iterator[tuple[str, str]]:
+    """By the signal: which approval step it has completed."""
+    steps = dict(walk(plan.workflow))
+    for record in records:
+        if record.event_type == EventType.STEP_COMPLETED and b'"signalId"' in record.payload:
+            step = steps.get(plan_path(str(record.step_id)))
+            if step is not None and isinstance(step.body, Approval):
+                yield str(_decoded(record).get("signalId")), str(record.step_id)
+
+
+def _without_open_starts(copies: Sequence[EventWrite]) -> list[EventWrite]:
+    """What had started and not ended is started again, in this run, and was not interrupted in it."""
+    ended = {(one.step_id, one.logical_attempt_id) for one in copies if one.event_type in _ENDS}
+    return [
+        one
+        for one in copies
+        if one.event_type != EventType.STEP_STARTED or (one.step_id, one.logical_attempt_id) in ended
+    ]
+
+
+async def _numbered(
+    identity: RunIdentity, writes: Sequence[EventWrite], payloads: Callable[[], ArtifactStore] | None
+) -> Any:
+    for number, write in enumerate(writes):
+        yield number, await whole(foreseen(identity, write, number + 1, write.payload), payloads)

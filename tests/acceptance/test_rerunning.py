@@ -1,0 +1,121 @@
+"""`rerun --from`: what precedes the step is taken over as it was recorded; nothing is performed or waited for."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.podium import Place, ended, until
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_step_that_an_operator_skipped_stays_skipped_in_a_rerun(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - name: Charge
+            command: [sh, -c, "echo charged >> charges; exit 1"]
+            retry: {attempts: 2, delay: 600}
+            idempotent: false
+          - {name: Ship, command: [sh, -c, "test -f ok"]}
+        """
+    )
+    first = place.begin("run", "w.yaml", "--run-id", place.run_id, "-q")
+    until(lambda: (place.folder / "charges").exists())
+    until(lambda: any(e["eventType"] == "StepRetryScheduled" for e in place.events()))
+    place.run("skip-step", place.run_id, "Charge")
+    assert ended(first)[0] == 1
+    (place.folder / "ok").touch()
+    again = f"{place.run_id}-again"
+    done = place.run("rerun", place.run_id, "--from", "Ship", "--run-id", again)
+    assert (place.folder / "charges").read_text() == "charged\n"
+    assert "Charge: taken over from run" in done.stdout
+    assert place.state(again)["steps"]["Charge"]["status"] == "skipped"
+
+
+def test_a_rerun_waits_for_nothing_that_the_earlier_run_waited_for(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: B, command: [sh, -c, 'test "$PODIUM_ATTEMPT" -ge 2'], retry: {attempts: 2, delay: 6}}
+          - name: W
+            repeat_until:
+              condition: {expr: "${loop.iteration} >= 2"}
+              check_interval: 6
+              max_iterations: 5
+              steps: [{name: X, command: [echo, x]}]
+          - {name: C, command: [sh, -c, "test -f ok"], timeout: 60}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    took = _seconds_of(place, place.run_id)
+    (place.folder / "ok").touch()
+    again = f"{place.run_id}-again"
+    place.run("rerun", place.run_id, "--from", "C", "--run-id", again)
+    assert took >= 18, "a retry and two intervals"
+    assert _seconds_of(place, again) < 6, "shorter than any wait of the earlier run"
+    steps = [event["stepId"] for event in place.events(again) if event["eventType"] == "StepCompleted"]
+    assert steps == ["B", "W[0]/X", "W[1]/X", "W[2]/X", "W", "C"]
+
+
+def test_an_approval_is_taken_over_for_the_same_plan_and_said(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: Ready, approval: {message: "Go?"}}
+          - {name: Ship, command: [sh, -c, "test -f ok"]}
+        """
+    )
+    first = place.begin("run", "w.yaml", "--run-id", place.run_id, "-q")
+    until(lambda: (place.runs / place.run_id / "state.json").exists())
+    until(lambda: any(e["eventType"] == "StepStarted" for e in place.events()))
+    place.run("approve", place.run_id, "Ready")
+    assert ended(first)[0] == 1
+    (place.folder / "ok").touch()
+    again = f"{place.run_id}-again"
+    done = place.run("rerun", place.run_id, "--from", "Ship", "--run-id", again)
+    assert "its approval was given for the same plan" in done.stdout
+
+
+def test_a_rerun_of_a_step_that_a_cancel_stopped_runs_it(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: A, command: [sh, -c, "echo A >> story"]}
+          - {name: B, command: [sh, -c, "echo B >> story; test -f ok || { touch begun; sleep 60; }"]}
+        """
+    )
+    first = place.begin("run", "w.yaml", "--run-id", place.run_id, "-q")
+    until(lambda: (place.folder / "begun").exists())
+    place.run("cancel", place.run_id)
+    assert ended(first)[0] == 2
+    (place.folder / "ok").touch()
+    place.run("rerun", place.run_id, "--from", "B", "--run-id", f"{place.run_id}-again")
+    assert (place.folder / "story").read_text().split() == ["A", "B", "B"]
+
+
+def test_a_rerun_of_a_run_that_was_resumed_takes_over_what_came_after_the_resume(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: A, command: [sh, -c, "echo A >> story; test -f ok"]}
+          - {name: B, command: [sh, -c, "echo B >> story"]}
+          - {name: C, command: [sh, -c, "echo C >> story; test -f fine"]}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id, code=1)
+    (place.folder / "fine").touch()
+    place.run("rerun", place.run_id, "--from", "C", "--run-id", f"{place.run_id}-again")
+    assert (place.folder / "story").read_text().split() == ["A", "A", "B", "C", "C"]
+
+
+def _seconds_of(place: Place, run_id: str) -> float:
+    from datetime import datetime
+
+    times = [datetime.fromisoformat(event["emittedAt"]) for event in place.events(run_id)]
+    return (max(times) - min(times)).total_seconds()
