@@ -423,19 +423,10 @@ class LocalEngine:
         world.views += [journal, state]
         if run.status in TERMINAL and reopening.is_wanted:
             await reopening.carry_out(keeper.lease)
-<<<<<<< HEAD
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED) and not driving.was_queued:
-            driver.happen(
-                Happening(
-                    EventType.RUN_STARTED, payload=self._start(plan, asked.get("inputs", {}), facts, host)
-                )
-            )
-=======
-        elif run.status in (RunStatus.PENDING, RunStatus.APPROVED):
             started = self._start(plan, asked.get("inputs", {}), facts, host)
             if not await self._take_over(run, plan, asked, started, keeper.lease, world):
                 driver.happen(Happening(EventType.RUN_STARTED, payload=started))
->>>>>>> ba4c5be (Take over recorded events in a rerun, so that nothing before its step is performed or waited for)
         driving.begin(driver, outages)
         helpers = [
             asyncio.create_task(keeper.keep(driver)),
