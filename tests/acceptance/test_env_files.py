@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.podium import Place
+from tests.acceptance.podium import Place, ended, until
 
 TOKEN = "abc-secret-token"
 FLOW = """
@@ -119,3 +119,24 @@ def test_a_rerun_needs_the_file_again_when_it_is_resumed(place: Place) -> None:
     options = ["--from", "Use", "--run-id", again, "-q", "--env-file", "prod.env"]
     place.run("rerun", place.run_id, *options, code=1)
     assert "ENV_FILE_REQUIRED" in place.run("resume", again, code=78).stderr
+
+
+@pytest.mark.parametrize("given", [(), ("--env-file", "prod.env")])
+def test_a_cancel_that_runs_finally_says_which_variables_are_missing(
+    place: Place, given: tuple[str, ...]
+) -> None:
+    place.write(
+        """
+        steps:
+          - {name: A, command: [sh, -c, 'touch begun; sleep 60']}
+        finally:
+          - {name: Clean, command: [sh, -c, 'echo "got $PLAIN" > cleaned']}
+        """
+    )
+    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "-q", "--env-file", "prod.env")
+    until((place.folder / "begun").exists)
+    process.kill()
+    ended(process)
+    done = place.run("cancel", place.run_id, *given)
+    assert ("Missing: PLAIN, TOKEN." in done.stderr) == (not given)
+    assert (place.folder / "cleaned").read_text() == ("got one\n" if given else "got \n")

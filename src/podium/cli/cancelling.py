@@ -1,5 +1,6 @@
 """`podium cancel`: asks the driver of a run to stop it; a run that no living process drives is stopped by this one."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -7,6 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from podium.cli.env_files import require_env_files, use_env_files
 from podium.cli.following import drive_or_follow
 from podium.cli.places import given_runs, say
 from podium.cli.progress import ProgressView, progress_view
@@ -18,6 +20,7 @@ from podium.model.events import EventType
 from podium.model.runs import Run
 from podium.model.transitions import TERMINAL
 from podium.operations.driving import RunDriver, undriven
+from podium.operations.env_files import EnvFile, EnvFileRequired
 from podium.operations.explaining import explain_run
 from podium.operations.signals import send_signal
 from podium.ports.engine import RunEnded
@@ -25,13 +28,17 @@ from podium.ports.store import Store
 from podium.runtime.ends import newest
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
-from podium.wiring import local_engine, payload_store, runs_folder, system_clock
+from podium.wiring import local_engine, payload_store, runs_folder, system_clock, use_configured_permissions
 
 _STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")
 
 
-def cancel_run(store: str | None, tenant: str, run_id: str, reason: str | None) -> int:
+def cancel_run(
+    store: str | None, tenant: str, run_id: str, reason: str | None, env_files: Sequence[Path] = ()
+) -> int:
+    use_configured_permissions()
     folder = runs_folder(given_runs())
+    variables = use_env_files(env_files)
     view = progress_view(None, folder, as_json=False, quiet=False, stream=False)
 
     async def work(opened: Store) -> Run | RunEnded:
@@ -40,6 +47,7 @@ def cancel_run(store: str | None, tenant: str, run_id: str, reason: str | None) 
             return run
         await _warn_of_other_host(opened, folder, run, last)
         say(f"no process drives run {run_id}; this one stops it", err=True)
+        await _warn_of_missing_variables(opened, folder, run, variables)
         return await _stop(opened, folder, run, view)
 
     try:
@@ -51,6 +59,16 @@ def cancel_run(store: str | None, tenant: str, run_id: str, reason: str | None) 
     else:
         click.echo(f"cancel was asked for (the run is {done.status.value.lower()})")
     return 0
+
+
+async def _warn_of_missing_variables(
+    store: Store, folder: Path, run: Run, variables: Sequence[EnvFile]
+) -> None:
+    """A run that is to end ends all the same; but `finally` may need what is not stored."""
+    try:
+        await require_env_files(store, folder, run, variables, f"podium cancel {run.identity.run_id}")
+    except EnvFileRequired as missing:
+        say(f"warning: steps of `finally` run without these variables: {missing}", err=True)
 
 
 async def _ask(

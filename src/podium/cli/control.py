@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import click
 
+from podium.cli.env_files import env_file_option
 from podium.cli.places import given_runs
 from podium.cli.storing import store_option, tenant_option, using_store
 from podium.model.plan import Plan
@@ -63,7 +65,10 @@ async def _plan_of(store: Store, tenant: str, run_id: str) -> Plan | None:
 @click.command()
 @_on_run
 @click.option("--reason", help="Why; kept in the log.")
-def cancel(run_id: str, store: str | None, tenant: str, reason: str | None) -> int:
+@env_file_option
+def cancel(
+    run_id: str, store: str | None, tenant: str, reason: str | None, env_files: tuple[Path, ...]
+) -> int:
     """Stop a run: its tasks are ended, `finally` runs, exit code 2. A second cancel also stops `finally`.
 
     A run that no living process drives is stopped by this command: it ends what is left of its tasks, runs `finally`
@@ -71,7 +76,7 @@ def cancel(run_id: str, store: str | None, tenant: str, reason: str | None) -> i
     """
     from podium.cli.cancelling import cancel_run
 
-    return cancel_run(store, tenant, run_id, reason)
+    return cancel_run(store, tenant, run_id, reason, env_files)
 
 
 @click.command()
