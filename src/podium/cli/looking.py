@@ -67,13 +67,23 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
         ]
         driven = {"driven": explained.undriven is None} if explained.run.status not in TERMINAL else {}
         noted = _noted_json(summary, decided)
-        print_json({"runId": run_id, "status": explained.status, **driven, "waitsFor": told, **noted})
+        print_json(
+            {
+                "runId": run_id,
+                "status": explained.status,
+                "substatus": explained.substatus,
+                **driven,
+                "waitsFor": told,
+                **noted,
+            }
+        )
         return 0
     if explained.run.status in TERMINAL:
         click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
         _print_noted(summary, decided)
         return 0
-    click.echo(f"run {visible(run_id)} is {explained.status.lower()}:")
+    substatus = f" ({explained.substatus})" if explained.substatus is not None else ""
+    click.echo(f"run {visible(run_id)} is {explained.status.lower()}{substatus}:")
     if explained.undriven is not None:
         say(f"  {explained.undriven.text()}")
     for reason in explained.reasons:

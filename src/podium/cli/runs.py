@@ -6,16 +6,17 @@ import click
 import msgspec
 
 from podium.cli.output import print_json, print_table, told_usage, usage_cells
-from podium.cli.places import say
+from podium.cli.places import given_runs, say
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.language.diagnostics import visible
 from podium.model.ids import RunId
 from podium.model.runs import Run, RunPage, RunQuery
 from podium.model.transitions import RunStatus
 from podium.operations.driving import RunDriver, drivers_of
+from podium.operations.retrying import retrying
 from podium.operations.runs import RunView, show_run
 from podium.ports.store import Store
-from podium.wiring import system_clock
+from podium.wiring import payload_store, runs_folder, system_clock
 
 
 @click.group()
@@ -56,17 +57,22 @@ def list_(
         cursor=cursor,
     )
 
-    async def work(opened: Store) -> tuple[RunPage, dict[RunId, RunDriver]]:
+    async def work(opened: Store) -> tuple[RunPage, dict[RunId, RunDriver], dict[RunId, str]]:
         page = await opened.runs.page(tenant, query)
-        return page, await drivers_of(opened, page.runs)
+        found = {run.identity.run_id: await _retrying(opened, run) for run in page.runs}
+        substatuses = {run_id: substatus for run_id, substatus in found.items() if substatus}
+        return page, await drivers_of(opened, page.runs), substatuses
 
-    page, drivers = using_store(store, work)
+    page, drivers, substatuses = using_store(store, work)
     if as_json:
-        shown = [_as_json(run, drivers.get(run.identity.run_id)) for run in page.runs]
+        shown = [
+            _as_json(run, drivers.get(run.identity.run_id)) | _substatus_json(run, substatuses)
+            for run in page.runs
+        ]
         print_json({"runs": shown, "cursor": page.cursor})
         return
     rows = [
-        (run.identity.run_id, run.status, run.identity.plan_id, str(run.head), run.created_at)
+        (run.identity.run_id, _status(run, substatuses), run.identity.plan_id, str(run.head), run.created_at)
         for run in page.runs
     ]
     print_table(("run", "status", "plan", "events", "created"), rows)
@@ -75,6 +81,20 @@ def list_(
             say(f"{driver.run_id}: {driver.text()}")
     if page.cursor is not None:
         click.echo(f"more: --cursor {page.cursor}")
+
+
+def _substatus_json(run: Run, substatuses: dict[RunId, str]) -> dict[str, Any]:
+    substatus = substatuses.get(run.identity.run_id)
+    return {"substatus": substatus} if substatus else {}
+
+
+def _status(run: Run, substatuses: dict[RunId, str]) -> str:
+    substatus = substatuses.get(run.identity.run_id)
+    return f"{run.status} ({substatus})" if substatus else run.status
+
+
+async def _retrying(opened: Store, run: Run) -> str | None:
+    return await retrying(opened, run, runs_folder(given_runs()), payload_store)
 
 
 @runs.command()
@@ -91,6 +111,8 @@ def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: in
 
     async def work(opened: Store) -> tuple[RunView, RunDriver | None]:
         view = await show_run(opened, system_clock(), tenant, run_id, after_step=after_step, limit=limit)
+        substatus = view.summary.substatus or await _retrying(opened, view.run)
+        view = view._replace(summary=msgspec.structs.replace(view.summary, substatus=substatus))
         return view, (await drivers_of(opened, [view.run])).get(view.run.identity.run_id)
 
     view, driver = using_store(store, work)

@@ -13,6 +13,7 @@ from podium.model.runs import Run
 from podium.model.times import Timestamp, moment
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.driving import RunDriver, undriven
+from podium.operations.retrying import RETRYING
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
@@ -50,6 +51,14 @@ class Explanation:
     reasons: tuple[Reason, ...]
     # Its last driver, if the run needs one and no living process drives it.
     undriven: RunDriver | None = None
+
+    @property
+    def substatus(self) -> str | None:
+        """RETRYING while a failed step waits for an operator; DRAINING while a paused run still has steps running."""
+        kinds = {reason.kind for reason in self.reasons}
+        if "operator" in kinds:
+            return RETRYING
+        return "DRAINING" if {"hold", "task"} <= kinds else None
 
 
 async def explain_run(

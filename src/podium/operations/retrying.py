@@ -1,0 +1,43 @@
+"""RETRYING: a failed step waits for an operator to retry or skip it (`retry: {operator: SECONDS}`).
+
+Only the machine knows, so it is asked: the log is folded again. Few plans have such steps; for all others this costs
+a look at the plan.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from podium.core.plans import walk
+from podium.model.plan import Plan
+from podium.model.runs import Run
+from podium.model.transitions import RunStatus
+from podium.ports.artifacts import ArtifactStore
+from podium.ports.store import Store
+from podium.runtime.kept_plan import PlanMissing, load_plan
+from podium.runtime.replaying import replayed
+from podium.runtime.rundir import RunDirectory
+
+RETRYING: Final = "RETRYING"
+
+
+async def retrying(
+    store: Store, run: Run, runs: Path, payloads: Callable[[Path], ArtifactStore]
+) -> str | None:
+    """The substatus of a run in which a step waits for an operator; None of any other."""
+    if run.status is not RunStatus.RUNNING:
+        return None
+    directory = RunDirectory(runs, run.identity.run_id)
+    try:
+        plan = load_plan(directory, run)
+    except PlanMissing:
+        return None  # of a run that was not started here
+    if not _has_windows(plan):
+        return None
+    machine = await replayed(store, run.identity.run_id, plan, partial(payloads, directory.payloads))
+    return RETRYING if any(one.kind == "operator" for one in machine.obligations()) else None
+
+
+def _has_windows(plan: Plan) -> bool:
+    return any(step.retry is not None and step.retry.operator for _, step in walk(plan.workflow))
