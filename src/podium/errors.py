@@ -30,6 +30,10 @@
     ├── NotAsExpected             runtime/tasks/capturing.py
     ├── SecretMissing             runtime/tasks/host.py
     ├── OutputNotKept             runtime/tasks/placing.py    a full disk, a folder in the way
+    ├── CapExceeded               runtime/tasks/caps.py       a step wrote more than it may
+    │   ├── LogTooLarge
+    │   ├── BodyTooLarge
+    │   └── ArtifactTooLarge
     ├── AddressRefused            runtime/tasks/addresses.py  a host that no HTTP step may call
     ├── ExtraMissing              runtime/extras.py
     ├── NotReady                  runtime/preflight.py  several things that a run needs are missing

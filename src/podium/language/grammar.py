@@ -130,6 +130,7 @@ _RETRY = Record(
         "times": "Write `attempts:`; it counts all tries.",
     },
 )
+_SIZE: Final = Either((_MEMORY, Number(least=1, integer=True)))
 _LIMITS = Record(
     "limits",
     "'limits'",
@@ -142,6 +143,15 @@ _LIMITS = Record(
             Number(least=0, integer=True),
             "Bytes of output that the run keeps (default 100,000; in version 1.0 files 10,000). "
             "Longer output is cut after a whole line, with a warning.",
+        ),
+        "max_log_size": Field(
+            _SIZE, "The most that a step may write to its log, each stream (default 1G). More fails it."
+        ),
+        "max_body_size": Field(
+            _SIZE, "The most that an HTTP answer may hold, decompressed (default 256M). More fails the step."
+        ),
+        "max_artifact_size": Field(
+            _SIZE, "The most that `output_file` may hold (default 1G). More fails the step."
         ),
     },
 )

@@ -469,17 +469,21 @@ def _mistakes(schema: dict[str, Any]) -> list["Mistake"]:
 
 
 def limits_of(node: Mapping, problems: Problems) -> Limits:
-    memory = value_at(node, "max_memory")
+    sizes = {
+        key: _bytes(key, size, problems)
+        for key in ("max_memory", "max_log_size", "max_body_size", "max_artifact_size")
+        if isinstance(size := value_at(node, key), Scalar)
+    }
     return Limits(
+        **sizes,
         **given(
-            max_memory=_bytes(memory, problems) if isinstance(memory, Scalar) else None,
             max_cpu=scalar_at(node, "max_cpu"),
             max_output_size=scalar_at(node, "max_output_size"),
-        )
+        ),
     )
 
 
-def _bytes(node: Scalar, problems: Problems) -> int:
+def _bytes(key: str, node: Scalar, problems: Problems) -> int:
     if isinstance(node.value, int | float):
         return int(node.value)
     found = _SIZE.fullmatch(str(node.value))
@@ -489,7 +493,7 @@ def _bytes(node: Scalar, problems: Problems) -> int:
         problems.error(
             Code.OUT_OF_BOUNDS,
             node,
-            f"'max_memory' is {quoted(node.text)}, which no machine has.",
+            f"{quoted(key)} is {quoted(node.text)}, which no machine has.",
             "Write a size like 512M or 2G.",
         )
         return 1

@@ -104,6 +104,10 @@ class Limits(_Part, frozen=True):
     max_memory: int | None = None
     max_cpu: Seconds | None = None
     max_output_size: int | None = None
+    # Bytes; passing one fails the step.
+    max_log_size: int | None = None
+    max_body_size: int | None = None
+    max_artifact_size: int | None = None
 
 
 class Budget(_Part, frozen=True):

@@ -322,6 +322,8 @@ class AgentTasks:
             return timed_out(order.step.timeout, **ended.facts, **_so_far(outcome))
         if ended.was_stopped:
             return stopped(stopping.code, **ended.facts, **_so_far(outcome))
+        if (error := program.out.exceeding.error) is not None:
+            return failed(ended.code or 1, error.code, str(error), **ended.facts, **_so_far(outcome))
         problem = program.out.problem or program.err.problem
         if problem is not None:
             told = f"what the program wrote could not be kept: {problem}"
@@ -441,8 +443,21 @@ class _AgentProgram:
             whole=unmasked,
             on_line=watch.hear,
             room=_ROOM,
+            limits=_limits(order),
         )
-        self.err = Output(self.error_log, keep=STDERR_TAIL, redactor=host.redactor)
+        self.err = Output(
+            self.error_log,
+            keep=STDERR_TAIL,
+            redactor=host.redactor,
+            limits=_limits(order),
+            exceeding=self.out.exceeding,
+        )
+
+
+def _limits(order: TaskOrder) -> Limits | None:
+    body = order.step.body
+    assert isinstance(body, Agent)
+    return body.work.limits
 
 
 async def _interpreted(

@@ -15,6 +15,7 @@ from podium.core.templates import render_arguments
 from podium.errors import PodiumError
 from podium.model.plan import Command, Limits
 from podium.runtime.tasks import families, placing
+from podium.runtime.tasks.caps import Exceeding
 from podium.runtime.tasks.capturing import (
     captured_facts,
     check_files,
@@ -117,7 +118,7 @@ class CommandTasks:
                 pipe.close_writer()
         family = Family(order.run_id, order.visit, child.pid)
         try:
-            ended = await _until_end(child, family, order, stopping)
+            ended = await _until_end(child, family, order, stopping, prepared.out.exceeding)
             for pipe in pipes:
                 pipe.end()
             left = await self._stop_what_is_left(family, prepared)
@@ -153,6 +154,8 @@ class CommandTasks:
         try:
             if values := take_values(prepared.values):
                 facts["outputs"] = values
+            if out.exceeding.error is not None:
+                raise out.exceeding.error
             problem = out.problem or err.problem
             if problem is not None:
                 raise OutputNotKept(f"the output could not be written: {problem}")
@@ -172,6 +175,8 @@ class CommandTasks:
             return timed_out(order.step.timeout, **facts)
         if ended.was_stopped:
             return stopped(stopping.code, **facts)
+        if out.exceeding.error is not None:
+            return failed(ended.code or 1, out.exceeding.error.code, str(out.exceeding.error), **facts)
         if ended.code:
             return failed(ended.code, "EXIT_CODE", ended.told, **facts)
         if unmet is not None:
@@ -222,8 +227,11 @@ class Prepared:
             for left in (log, error_log, self.values):
                 Path(left).unlink(missing_ok=True)
         whole = self.file.new if self.file is not None else None
-        self.out = Output(log, keep=most_kept(work, order.workflow), redactor=host.redactor, whole=whole)
-        self.err = Output(error_log, keep=STDERR_TAIL, redactor=host.redactor)
+        keep, masks = most_kept(work, order.workflow), host.redactor
+        self.out = Output(log, keep=keep, redactor=masks, whole=whole, limits=work.limits)
+        self.err = Output(
+            error_log, keep=STDERR_TAIL, redactor=masks, limits=work.limits, exceeding=self.out.exceeding
+        )
 
 
 class Ended:
@@ -240,9 +248,11 @@ class Ended:
             self.told = f"killed by {child.killed_by.name} (exit code {code})"
 
 
-async def _until_end(child: Child, family: Family, order: TaskOrder, stopping: Stopping) -> Ended:
-    first = await stopping.or_ends(child, within=order.step.timeout)
-    if first != "ended":
+async def _until_end(
+    child: Child, family: Family, order: TaskOrder, stopping: Stopping, exceeding: Exceeding
+) -> Ended:
+    first = await stopping.or_ends(child, exceeding, within=order.step.timeout)
+    if not child.done():
         await families.stop(family.members, main=child, forced=lambda: stopping.is_forced)
     code = await child.ended
     return Ended(child, code, timed_out=first == "late", was_stopped=first == "asked")

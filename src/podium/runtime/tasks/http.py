@@ -16,6 +16,7 @@ from podium.model.plan import Http
 from podium.runtime.extras import ExtraMissing, install_hint
 from podium.runtime.tasks import placing
 from podium.runtime.tasks.addresses import AddressRefused, check_host
+from podium.runtime.tasks.caps import CapExceeded, cap_of, exceeded
 from podium.runtime.tasks.capturing import (
     captured_facts,
     check_files,
@@ -99,6 +100,8 @@ class HttpTasks:
             return stopped(stopping.code, **facts)
         try:
             answer = exchange.result()
+        except CapExceeded as error:
+            return failed(1, error.code, str(error), retryable=False, **facts)
         except AddressRefused as refused:
             return failed(FAILED_BEFORE_START, refused.code, str(refused), retryable=False, **facts)
         except library.NO_ADDRESS as error:
@@ -145,7 +148,9 @@ class Prepared:
             keep=most_kept(body.work, order.workflow),
             redactor=host.redactor,
             whole=self.file.new if self.file is not None else None,
+            limits=body.work.limits,
         )
+        self.max_body = cap_of("body", body.work.limits)
 
     def _content(self, body: Any) -> bytes | None:
         if body is None:
@@ -197,8 +202,14 @@ async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
         try:
             following = response.next_request
             if following is None:
+                size = 0
                 async for chunk in response.aiter_bytes():
+                    size += len(chunk)
+                    if size > prepared.max_body:
+                        raise exceeded("body", prepared.max_body)
                     prepared.out.write(chunk)
+                    if prepared.out.exceeding.error is not None:
+                        raise prepared.out.exceeding.error
                 return response
         finally:
             await response.aclose()

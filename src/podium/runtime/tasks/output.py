@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from podium.core.redaction import Redactor
+from podium.model.plan import Limits
 from podium.runtime.rundir import NewFile
+from podium.runtime.tasks.caps import Exceeding, cap_of
 from podium.runtime.tasks.cutting import cut_bytes, tail_of_bytes
 
 STDERR_TAIL: Final = 2000
@@ -38,7 +40,12 @@ class Output:
         whole: NewFile | None = None,
         on_line: Callable[[bytes], None] | None = None,
         room: int | None = None,
+        limits: Limits | None = None,
+        exceeding: Exceeding | None = None,
     ) -> None:
+        self._max_log = cap_of("log", limits)
+        self._max_whole = cap_of("artifact", limits)
+        self.exceeding = exceeding if exceeding is not None else Exceeding()
         self._log = log
         # How much the pipe holds, if that matters.
         self.room = room
@@ -56,7 +63,14 @@ class Output:
         self.problem: OSError | None = None
 
     def write(self, chunk: bytes) -> None:
-        if self._whole is not None and not self._is_over:
+        if self.exceeding.error is not None:
+            return  # it is read on, so that the program does not wait for a reader until it is stopped
+        if self._came + len(chunk) > self._max_log:
+            chunk = chunk[: self._max_log - self._came]
+            self.exceeding.pass_cap("log", self._max_log)
+        if self._whole is not None and self._came + len(chunk) > self._max_whole:
+            self.exceeding.pass_cap("artifact", self._max_whole)
+        if self._whole is not None and not self._is_over and self.exceeding.error is None:
             try:
                 self._whole.write(chunk)
             except OSError as error:

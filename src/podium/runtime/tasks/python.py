@@ -110,7 +110,7 @@ class PythonTasks:
         order, child = prepared.order, worker.child
         answer = asyncio.ensure_future(worker.call(prepared.request(), pipes))
         # The process, too: a child it has forked may hold the other end of the socket open.
-        first = await stopping.or_ends(answer, child, within=order.step.timeout)
+        first = await stopping.or_ends(answer, child, prepared.out.exceeding, within=order.step.timeout)
         given = answer.result() if answer.done() else None
         if given is not None:
             for pipe in pipes:
@@ -129,6 +129,8 @@ class PythonTasks:
             return timed_out(order.step.timeout, **facts)
         if first == "asked":
             return stopped(stopping.code, **facts)
+        if (error := prepared.out.exceeding.error) is not None:
+            return failed(code or 1, error.code, str(error), **facts)
         how = f"killed by {child.killed_by.name}" if child.killed_by is not None else f"exit code {code}"
         message = f"the process of the function ended before it gave a result: {how}"
         return failed(code or 1, "PYTHON_ENDED", message, **facts)
@@ -191,8 +193,11 @@ class Prepared:
         self._cwd = placing.workdir(body.work, lookup, host.workspace)
         Path(directory.output_values(order.path, order.attempt)).unlink(missing_ok=True)
         out, err = (directory.fresh_step_file(order.path, order.attempt, kind) for kind in ("out", "err"))
-        self.out = Output(out, keep=0, redactor=host.redactor)
-        self.err = Output(err, keep=STDERR_TAIL, redactor=host.redactor)
+        limits = body.work.limits
+        self.out = Output(out, keep=0, redactor=host.redactor, limits=limits)
+        self.err = Output(
+            err, keep=STDERR_TAIL, redactor=host.redactor, limits=limits, exceeding=self.out.exceeding
+        )
 
     def request(self) -> dict[str, Any]:
         return {
