@@ -21,6 +21,7 @@ from podium.ports.store import Store
 from podium.wiring import system_clock
 
 _ANSWERS: Final = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}
+_ANSWERS_IN_DOUBT: Final = {**_ANSWERS, "r": "RETRY_STEP", "s": "SKIP_STEP"}
 _ENDS_OF_STEPS: Final = frozenset(
     {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED, EventType.STEP_INTERRUPTED}
 )
@@ -43,6 +44,8 @@ class Questions:
         self._running: set[str] = set()
         # The step that was asked about last, while it waits.
         self._about: str | None = None
+        # A step that may have happened, if a person can say so and nothing else moves the run.
+        self._in_doubt: str | None = None
         self._is_over = False
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -58,6 +61,10 @@ class Questions:
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
             self._take(record)
+        self._ask(self._only_one())
+
+    def doubt(self, run: RunIdentity, step: str | None) -> None:
+        self._run, self._in_doubt = run, step
         self._ask(self._only_one())
 
     def _take(self, record: EventRecord) -> None:
@@ -80,8 +87,8 @@ class Questions:
 
     def _only_one(self) -> str | None:
         """The step that waits for a person, if only one does and nothing runs but what it stands in."""
-        if len(self._asked) != 1:
-            return None
+        if self._in_doubt is not None or len(self._asked) != 1:
+            return self._in_doubt
         (step,) = self._asked
         inside = all(step.startswith((f"{running}/", f"{running}[")) for running in self._running)
         return step if inside else None
@@ -95,6 +102,9 @@ class Questions:
             return
         if before is None:
             loop.add_reader(sys.stdin.fileno(), self._answered)
+        if step == self._in_doubt:
+            click.echo(f"{visible(step)}: did it happen? [y/n, r: run it again, s: leave it out]")
+            return
         needed = self._needed.get(plan_path(step))
         if needed and self._run is not None:
             fields = " ".join(f"--field {name}=VALUE" for name in needed)
@@ -107,14 +117,15 @@ class Questions:
     def _answered(self) -> None:
         """A line is there. It may be the end of the input: then nobody answers here any more."""
         line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
-        answer = _ANSWERS.get(line.strip().lower())
+        answers = _ANSWERS_IN_DOUBT if self._about is not None and self._about == self._in_doubt else _ANSWERS
+        answer = answers.get(line.strip().lower())
         if not line:
             self._ask(None)
             self._is_over = True
         elif self._about is None or self._run is None:
             return
         elif answer is None:
-            click.echo("please answer y or n")
+            click.echo(f"please answer {' or '.join(key for key in answers if len(key) == 1)}")
         elif answer == "APPROVE" and self._needed.get(plan_path(self._about)):
             click.echo("a yes is not enough here: the form has to be filled in")
         else:

@@ -11,9 +11,11 @@ from rich.text import Text
 
 from podium.cli.output import told_usage
 from podium.cli.progress import Lines, line_of
+from podium.cli.reasons import lines_of
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
+from podium.operations.explaining import Reason
 from podium.ports.engine import Notice
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
@@ -30,6 +32,8 @@ class LiveView(Lines):
         self._running: dict[tuple[str, int], float] = {}
         self._items: dict[str, list[int]] = {}
         self._notices: dict[str, str] = {}
+        # What a person has to do stays visible until it is done.
+        self._waits: Sequence[Reason] = ()
         self._console = Console()
         self._live = Live(
             console=self._console, refresh_per_second=8, get_renderable=self._now, transient=True
@@ -56,6 +60,9 @@ class LiveView(Lines):
                 self._console.print(Text(line, style="red" if failed else ""))
             if failed:
                 self._show_end(record)
+
+    def waits(self, reasons: Sequence[Reason]) -> None:
+        self._waits = reasons
 
     def notice(self, notice: Notice) -> None:
         """It stays until it is over."""
@@ -92,6 +99,8 @@ class LiveView(Lines):
             lines.append(Text(told, style="yellow", no_wrap=True, overflow="ellipsis"))
         if len(running) > _MOST_SHOWN:
             lines.append(Text(f"   and {len(running) - _MOST_SHOWN} more"))
+        for reason in self._waits:
+            lines += [Text(line, style="bold magenta") for line in lines_of(reason)]
         used = f"  {told_usage(self.usage)}" if any(self.usage.values()) else ""
         lines.append(Text(f"{now - self.began:.0f} s{used}", style="dim"))
         return Group(*lines)

@@ -5,8 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from shlex import quote
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 import msgspec
@@ -23,6 +22,9 @@ from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
 
+if TYPE_CHECKING:
+    from podium.operations.explaining import Reason
+
 _LOOK_SECONDS: Final = 0.1
 
 
@@ -33,6 +35,10 @@ class ProgressView(Protocol):
 
     def notice(self, notice: Notice) -> None:
         """What this process waits for."""
+        ...
+
+    def waits(self, reasons: "Sequence[Reason]") -> None:
+        """All that the run waits for now and only a person can give; nothing of it is left unsaid."""
         ...
 
     async def follow(self) -> None:
@@ -66,6 +72,7 @@ class Quiet:
         # What the run has used so far.
         self.usage: dict[str, float] = {}
         self._notes = EndNotes()
+        self._turns = Turns()
 
     def begin(self, run_id: RunId) -> None:
         self.run_id = run_id
@@ -81,6 +88,9 @@ class Quiet:
 
     def notice(self, notice: Notice) -> None:
         pass
+
+    def waits(self, reasons: "Sequence[Reason]") -> None:
+        self._turns.tell(reasons, err=True)
 
     async def follow(self) -> None:
         pass
@@ -133,6 +143,9 @@ class Lines(Quiet):
 
     def notice(self, notice: Notice) -> None:
         click.echo(f"{time.strftime('%H:%M:%S', time.gmtime())} !  {visible(notice.text)}")
+
+    def waits(self, reasons: "Sequence[Reason]") -> None:
+        self._turns.tell(reasons, err=False)
 
     async def follow(self) -> None:
         """With --stream: what steps print, as they print it."""
@@ -192,6 +205,9 @@ def is_of_an_agent(file: Path) -> bool:
 class JsonLines:
     """Every event, as it stands in the log."""
 
+    def __init__(self) -> None:
+        self._turns = Turns()
+
     def begin(self, run_id: RunId) -> None:
         pass
 
@@ -203,6 +219,9 @@ class JsonLines:
         # Programs get events and nothing else.
         click.echo(visible(notice.text), err=True)
 
+    def waits(self, reasons: "Sequence[Reason]") -> None:
+        self._turns.tell(reasons, err=True)
+
     async def follow(self) -> None:
         pass
 
@@ -211,6 +230,21 @@ class JsonLines:
 
     def end(self, ended: RunEnded) -> None:
         pass
+
+
+class Turns:
+    """What was said to be a person's turn: each thing once, for as long as it waits."""
+
+    def __init__(self) -> None:
+        self._said: frozenset[Reason] = frozenset()
+
+    def tell(self, reasons: "Sequence[Reason]", *, err: bool) -> None:
+        from podium.cli.reasons import print_reason
+
+        for reason in reasons:
+            if reason not in self._said:
+                print_reason(reason, err=err)
+        self._said = frozenset(reasons)
 
 
 def line_of(record: EventRecord) -> str | None:
@@ -225,8 +259,7 @@ def line_of(record: EventRecord) -> str | None:
     match record.event_type:
         case EventType.STEP_STARTED:
             if "approval" in payload:
-                command = f"podium approve {record.run.run_id} {quote(step)}"
-                return f"?  {step}: {visible(payload['approval']['message'])} (`{command}`)"
+                return f"?  {step}: {visible(payload['approval']['message'])}"
             return f">  {step}{again}"
         case EventType.STEP_COMPLETED:
             took = payload.get("durationMs")

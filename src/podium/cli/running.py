@@ -25,6 +25,7 @@ from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_
 from podium.cli.reading import read_file
 from podium.cli.reasons import print_reason
 from podium.cli.storing import store_option
+from podium.cli.waiting import PersonsTurn
 from podium.language.diagnostics import visible
 from podium.model.events import EventRecord
 from podium.model.ids import RunId
@@ -304,10 +305,13 @@ async def _drive_again(
     lock_wait: float | None = None,
 ) -> RunEnded:
     # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
+    turn = PersonsTurn(view, run_id)
+    await turn.catch_up(store)
     with interruptible(at_once=False) as on_driving:
         return await engine.drive(
             run_id,
-            observers=await _observers(view, store, run_id, ask=not no_wait),
+            observers=[*await _observers(view, store, run_id, turn, ask=not no_wait), turn.observe],
+            on_waiting=turn.owed,
             on_driving=on_driving,
             reopen=reopen,
             no_wait=no_wait,
@@ -376,9 +380,11 @@ async def _drive_new(
         created = await engine.create(request)
         carry_over(created)
         _begin(view, created)
+        turn = PersonsTurn(view, created)
         return await engine.drive(
             created,
-            observers=await _observers(view, store, created, ask=not no_wait),
+            observers=[*await _observers(view, store, created, turn, ask=not no_wait), turn.observe],
+            on_waiting=turn.owed,
             on_driving=on_driving,
             no_wait=no_wait,
             notify=_notifier(view),
@@ -489,7 +495,9 @@ def _tell_left(ended: RunEnded, waits_for: "Sequence[Reason]", *, err: bool) -> 
     say(f"then continue: `podium resume {ended.run_id}`", err=err)
 
 
-async def _observers(view: ProgressView, store: Store, run_id: RunId, *, ask: bool = True) -> list[Observer]:
+async def _observers(
+    view: ProgressView, store: Store, run_id: RunId, turn: PersonsTurn, *, ask: bool = True
+) -> list[Observer]:
     """The view; what it does not tell of: what was taken over, and why; and at a terminal, questions."""
     if isinstance(view, JsonLines):
         return [view.observe]
@@ -505,8 +513,9 @@ async def _observers(view: ProgressView, store: Store, run_id: RunId, *, ask: bo
     ):
         from podium.cli.asking import Questions
 
-        plan = load_plan(RunDirectory(view.runs, run_id), await store.get_run(run_id))
-        questions = Questions(store, plan)
+        run = await store.get_run(run_id)
+        questions = Questions(store, load_plan(RunDirectory(view.runs, run_id), run))
+        turn.on_doubt = partial(questions.doubt, run.identity)
         await questions.catch_up(run_id)
         observers.append(questions.observe)
     return observers

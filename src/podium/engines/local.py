@@ -216,6 +216,7 @@ class LocalEngine:
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
         check: bool = True,
+        on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
     ) -> RunEnded:
         directory = RunDirectory(self._runs, run_id)
         run = await self._store.get_run(run_id)
@@ -253,6 +254,7 @@ class LocalEngine:
                     no_wait=no_wait,
                     notify=notify,
                     check=check,
+                    on_waiting=on_waiting,
                 )
             finally:
                 await keeper.release()
@@ -389,6 +391,7 @@ class LocalEngine:
         no_wait: bool,
         notify: Callable[[Notice], None] | None,
         check: bool,
+        on_waiting: Callable[[Sequence[Obligation]], None] | None,
     ) -> RunEnded:
         run_id = reopening.run_id
         await reopening.check()  # much may have happened while we waited for our turn
@@ -435,6 +438,8 @@ class LocalEngine:
             asyncio.create_task(watch_draining(driver, run_id, Alerting(self._store, self._clock))),
         ]
         helpers.append(asyncio.create_task(self._leave_when_idle(run_id, driver, no_wait=no_wait)))
+        if on_waiting is not None:
+            helpers.append(asyncio.create_task(_tell_waiting(driver, on_waiting)))
         try:
             last = await driver.drive()
         except _Left as left:
@@ -590,6 +595,22 @@ class LocalEngine:
             "env": env,
             "run": facts,
         }
+
+
+async def _tell_waiting(driver: Driver, on_waiting: Callable[[Sequence[Obligation]], None]) -> None:
+    """Soon after what the run waits for has changed; a run with much to look through is looked through less often."""
+    told: tuple[int, int] | None = None
+    loop = asyncio.get_running_loop()
+    pause = _IDLE_SECONDS
+    while True:
+        await asyncio.sleep(pause)
+        machine = driver.machine
+        now = (id(machine), machine.last_seq)
+        if now != told and machine.root is not None:
+            began = loop.time()
+            on_waiting(machine.obligations())
+            pause = max(_IDLE_SECONDS, 20 * (loop.time() - began))
+            told = now
 
 
 def _concurrency(run: Run, directory: RunDirectory) -> Concurrency | None:

@@ -102,6 +102,11 @@ def reasons_of(machine: Machine, run_id: str) -> tuple[Reason, ...]:
     return tuple(_told(one, run_id, draining=held) for one in told)
 
 
+def reason_for(obligation: Obligation, run_id: str) -> Reason:
+    """One thing that a run waits for, and what a person can do about it."""
+    return _told(obligation, run_id, draining=False)
+
+
 def _not_started(run: Run, now: datetime) -> Reason:
     run_id = run.identity.run_id
     if run.start_at is not None and moment(run.start_at) > now:

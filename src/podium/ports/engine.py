@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from podium.model.events import EventRecord
 from podium.model.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
+from podium.model.obligations import Obligation
 from podium.model.plan import Plan
 
 Observer = Callable[[Sequence[EventRecord]], None]
@@ -90,11 +91,13 @@ class Engine(Protocol):
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
         check: bool = True,
+        on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
     ) -> RunEnded:
         """Drive a run to its end. Raises `RunLocked` if another process drives it, or has ended it.
 
         `reopen`: the `runSeq` of the end that the caller wants to be undone; a run whose last end is another one is
         not reopened. `lock_wait`: how many seconds to wait for another process; by default the engine's own patience.
+        `on_waiting` is called with all that the run waits for, whenever that may have changed.
         `check`: refuse a run that has begun if something that its plan needs is missing here.
 
         `on_driving` is called as soon as the run is this process's, before anything of it is touched.

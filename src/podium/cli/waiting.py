@@ -1,0 +1,60 @@
+"""A run that waits for a person says so at once, with the commands to call, in every view."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from podium.cli.progress import ProgressView
+from podium.language.diagnostics import visible
+from podium.model.events import EventRecord, EventType
+from podium.model.ids import RunId
+from podium.model.obligations import Obligation
+from podium.operations.explaining import Reason, reason_for
+from podium.ports.store import Store
+
+_FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
+# While one of these is owed, a held run still moves.
+_MOVING: Final = frozenset({"task", "slot", "probe", "record", "start"})
+
+
+class PersonsTurn:
+    """Tells a view what a run waits for that only a person can give."""
+
+    def __init__(self, view: ProgressView, run_id: RunId) -> None:
+        self._view = view
+        self._run_id = run_id
+        # What approvals ask, by step.
+        self._questions: dict[str, str] = {}
+        # Called with the step in doubt that is all the run waits for, or None.
+        self.on_doubt: Callable[[str | None], None] | None = None
+
+    async def catch_up(self, store: Store) -> None:
+        """What was asked before this process drove the run."""
+        after = 0
+        while records := await store.read(self._run_id, after=after, limit=5000):
+            after = records[-1].run_seq
+            self.observe(records)
+
+    def observe(self, records: Sequence[EventRecord]) -> None:
+        for record in records:
+            if record.event_type == EventType.STEP_STARTED and b'"approval"' in record.payload:
+                asked: Any = msgspec.json.decode(record.payload).get("approval")
+                if isinstance(asked, dict) and record.step_id is not None:
+                    self._questions[record.step_id] = str(asked.get("message", ""))
+
+    def owed(self, obligations: Sequence[Obligation]) -> None:
+        moves = any(one.kind in _MOVING for one in obligations)
+        wanted = [
+            one for one in obligations if one.kind in _FOR_A_PERSON or (one.kind == "hold" and not moves)
+        ]
+        self._view.waits([self._reason(one) for one in wanted])
+        if self.on_doubt is not None:
+            only = wanted[0] if len(wanted) == 1 and not moves else None
+            self.on_doubt(only.subject if only is not None and only.kind == "doubt" else None)
+
+    def _reason(self, obligation: Obligation) -> Reason:
+        reason = reason_for(obligation, self._run_id)
+        question = self._questions.get(obligation.subject) if obligation.kind == "approval" else None
+        return replace(reason, text=f"{reason.text}: {visible(question)}") if question else reason
