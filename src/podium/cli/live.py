@@ -71,6 +71,8 @@ class LiveView(Lines):
             self._console.print(Text(visible(notice.text), style="green"))
         else:
             self._notices[notice.subject] = notice.text
+            if not self._live.is_started:
+                self._console.print(Text(visible(notice.text), style="bold red"))
 
     def _count(self, record: EventRecord) -> None:
         if record.step_id is None:

@@ -377,7 +377,7 @@ async def _drive_new(
 ) -> RunEnded:
     """`carry_over`: what a run begins with that another one has left."""
     with interruptible() as on_driving:
-        created = await engine.create(request)
+        created = await engine.create(request, notify=_notifier(view))
         carry_over(created)
         _begin(view, created)
         turn = PersonsTurn(view, created)

@@ -7,12 +7,12 @@ process that was thought dead and comes back cannot write any more.
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -21,7 +21,7 @@ from podium.core.canonical import canonical_sha256
 from podium.core.machine import RULES_VERSION
 from podium.core.plans import located_steps, plan_bytes, steps_of
 from podium.environment import hide_environment
-from podium.errors import InvalidId, PodiumError, RunNotFound
+from podium.errors import InvalidId, PodiumError, RunNotFound, StoreUnavailable
 from podium.model.commands import RunTask
 from podium.model.events import (
     MOST_PAYLOAD_BYTES,
@@ -67,6 +67,8 @@ from podium.runtime.writing import new_event
 if TYPE_CHECKING:
     from podium.ports.provider import Provider, Providers
     from podium.runtime.tasks.recordings import Recordings
+
+_T = TypeVar("_T")
 
 LEASE: Final = DRIVER_LEASE
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
@@ -134,7 +136,7 @@ class LocalEngine:
 
     # --- creating ---------------------------------------------------------------------------------
 
-    async def create(self, request: RunRequest) -> RunId:
+    async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
         run_id = RunId(request.run_id or str(uuid4()))
         check_id("run_id", run_id)
         _check_no_store_file(run_id)
@@ -179,10 +181,25 @@ class LocalEngine:
             payload["envFiles"] = request.env_files.facts
         at = timestamp(self._clock.now())
         queued = new_event(identity, EventType.RUN_QUEUED, at, await self._storable(payload, directory))
-        await self._store.create_run(new, [queued])
+        await self._patiently(run_id, partial(self._store.create_run, new, [queued]), notify)
         if request.env_files is not None:
             write_private(directory.env_key, request.env_files.key)
         return run_id
+
+    async def _patiently(
+        self,
+        run_id: RunId,
+        call: Callable[[], Awaitable[_T]],
+        notify: Callable[[Notice], None] | None = None,
+    ) -> _T:
+        """As patient as a driver: a process that is stopped while it writes must not keep others from starting."""
+        try:
+            return await call()
+        except StoreUnavailable as error:
+            outages = Outages(
+                run_id, lambda: timestamp(self._clock.now()), budget=self._outage, notify=notify
+            )
+            return await outages.outlast(error, call)
 
     async def _storable(self, payload: dict[str, Any], directory: RunDirectory) -> bytes:
         """Inputs can be large, too."""
@@ -283,7 +300,8 @@ class LocalEngine:
                 lock.give()
 
     async def _claim(self, run_id: RunId, slots: int | None = None) -> Lease | None:
-        return await self._store.claim(run_id, owner=self._owner, ttl=self._lease, slots=slots)
+        claim = partial(self._store.claim, run_id, owner=self._owner, ttl=self._lease, slots=slots)
+        return await self._patiently(run_id, claim)
 
     async def _claim_as_decided(self, reopening: Reopening, limit: int | None) -> Lease | None:
         """While another process holds the run: it may have done what this one was asked for."""

@@ -76,7 +76,7 @@ class Driving(Protocol):
 
 
 class Engine(Protocol):
-    async def create(self, request: RunRequest) -> RunId:
+    async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
         """Make a run; nothing of it begins."""
         ...
 

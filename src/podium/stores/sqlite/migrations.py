@@ -41,6 +41,18 @@ def check_still(found: int, wanted: int, path: object) -> None:
         raise StoreVersion(f"{path} had schema {wanted} and now has {found}: it was replaced; open it again")
 
 
+def current_version(db: apsw.Connection, path: object, migrations: tuple[Migration, ...]) -> int | None:
+    """The version of a database that has everything; None if something is missing or it cannot be read now."""
+    newest = migrations[-1].number
+    try:
+        if check_ours(db, path) != newest or db.pragma("journal_mode") != "wal":
+            return None
+        applied = dict(db.execute("SELECT number, sha256 FROM migrations"))
+    except apsw.BusyError:
+        return None
+    return None if list(missing(applied, migrations, path)) else newest
+
+
 def migrate(db: apsw.Connection, path: object, at: Timestamp, migrations: tuple[Migration, ...]) -> int:
     """Apply what is missing, in one transaction; the caller holds the write lock. Returns the version then."""
     newest = migrations[-1].number

@@ -44,6 +44,7 @@ from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.filesystem import make_folder, refuse_network
 from podium.stores.sqlite.lock import FileLock
+from podium.stores.sqlite.lock_holder import describe_holder
 from podium.stores.sqlite.moments import Moments
 from podium.stores.sqlite.watching import Watching
 from podium.stores.sqlite.writer import Writer
@@ -104,19 +105,9 @@ class SqliteStore:
                 f"{path} cannot be opened: {error}; choose a directory that can be written"
             ) from error
         try:
-            if not lock.take_within(patience):
-                raise StoreUnavailable(
-                    f"{path} could not be opened for {patience:g} seconds, nothing was changed: another process has "
-                    f"the turn to write and does not go on; see with `fuser {path}.lock` whether one is stopped"
-                )
-            try:
-                db = database.connect()
-                try:
-                    version = migrations.migrate(db, path, moments().text, migrations.known())
-                finally:
-                    db.close()
-            finally:
-                lock.give()
+            version = cls._current_version(database)
+            if version is None:
+                version = cls._migrate(database, lock, moments, patience)
             return cls(database, lock, moments, version, patience)
         except apsw.Error as error:
             lock.close()
@@ -124,6 +115,37 @@ class SqliteStore:
         except BaseException:
             lock.close()
             raise
+
+    @classmethod
+    def _current_version(cls, database: Database) -> int | None:
+        """None if it has to be made or migrated. To look takes no lock: a stopped writer keeps no one from opening."""
+        try:
+            if not database.path.stat().st_size:
+                return None
+        except OSError:
+            return None
+        db = database.connect()
+        try:
+            return migrations.current_version(db, database.path, migrations.known())
+        finally:
+            db.close()
+
+    @classmethod
+    def _migrate(cls, database: Database, lock: FileLock, moments: Moments, patience: float) -> int:
+        path = database.path
+        if not lock.take_within(patience):
+            raise StoreUnavailable(
+                f"{path} could not be opened for {patience:g} seconds, nothing was changed: another process has "
+                f"the turn to write; {describe_holder(path)}"
+            )
+        try:
+            db = database.connect()
+            try:
+                return migrations.migrate(db, path, moments().text, migrations.known())
+            finally:
+                db.close()
+        finally:
+            lock.give()
 
     @property
     def path(self) -> Path:

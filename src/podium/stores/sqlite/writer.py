@@ -31,6 +31,7 @@ from podium.ports.store import AppendedEvent
 from podium.stores.sqlite.appending import Append, KnownRuns, append_all
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.lock import FileLock
+from podium.stores.sqlite.lock_holder import describe_holder
 from podium.stores.sqlite.migrations import check_still
 from podium.stores.sqlite.moments import Moments
 from podium.stores.sqlite.room import WalRoom
@@ -256,7 +257,7 @@ class Writer:
         stored = "nothing was stored" if request.give_up() else "it may be stored yet: ask again"
         return StoreUnavailable(
             f"{self._database.path} could not be written for {self._patience:g} seconds, {stored}; "
-            "see whether another process holds it or the disk is overloaded"
+            f"{describe_holder(self._database.path)}"
         )
 
     # --- on the writer thread ---------------------------------------------------------------------
