@@ -53,6 +53,7 @@
     ├── NoWorktree                runtime/tasks/worktrees.py  no git, no repository, no commit
     ├── ProviderMissing           runtime/preflight_agents.py  its program is not on PATH
     ├── InvalidExport             operations/transfer.py
+    ├── StoreExists               operations/rebuilding.py  a store is rebuilt where there is none
     ├── UnknownStore              wiring.py
     └── ModelOnexError          nodes/errors.py     what the node specification asks for
         └── InvalidContract     nodes/contract.py   a contract file with problems, each with its position

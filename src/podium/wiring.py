@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from podium.model.plan import Plan
+    from podium.operations.rebuilding import RebuiltRun
     from podium.ports.provider import Providers
     from podium.providers.prices import Price
     from podium.runtime.preflight import Readiness
@@ -78,7 +79,9 @@ async def open_store(url: str, *, create: bool = False) -> Store:
     path = Path(url.removeprefix("sqlite:"))
     is_there = _store_exists(path)
     if not is_there and not create:
-        raise UnknownStore(f"there is no store at {str(path)!r}; name one with --store or PODIUM_STORE")
+        raise UnknownStore(
+            f"no store at {str(path)!r}; name one with --store or PODIUM_STORE{_rebuild_hint(path)}"
+        )
     return await SqliteStore.open(path)
 
 
@@ -102,6 +105,55 @@ def _store_exists(path: Path) -> bool:
     # A name that is too long or no text, a folder that may not be entered.
     except (OSError, ValueError) as error:
         raise UnknownStore(f"there can be no store at {str(path)[:200]!r}: {reason_of(error)}") from error
+
+
+def _rebuild_hint(path: Path) -> str:
+    """A store that is missing beside run directories was lost."""
+    from podium.operations.rebuilding import has_runs
+
+    if not has_runs(path.parent):
+        return ""
+    return ". A lost one is rebuilt from the run directories there by `podium store rebuild`"
+
+
+async def rebuild_at(url: str, runs: Path) -> "list[RebuiltRun]":
+    """Make a store from run directories, where there is none."""
+    from podium.operations.rebuilding import StoreExists, rebuild_store
+
+    path = None if "://" in url else Path(url.removeprefix("sqlite:"))
+    is_new = path is not None and not path.exists()
+    # Beside its place until it is whole: what a crash leaves there is made again.
+    building = str(_unfinished(path)) if is_new and path is not None else url
+    store = await open_store(building, create=True)
+    try:
+        rebuilt = await rebuild_store(store, runs, payload_store)
+    except FileNotFoundError as error:
+        raise UnknownStore(f"no run directories at {str(runs)!r}; name their folder with --runs") from error
+    except StoreExists as error:
+        raise StoreExists(
+            f"{url!r} has runs already and is left as it is; to rebuild it all the same, move it away first: runs that "
+            "are in it are rebuilt from their directories, too"
+        ) from error
+    finally:
+        await store.close()
+    if is_new and path is not None:
+        try:
+            path.hardlink_to(building)
+        except FileExistsError as error:
+            raise StoreExists(
+                f"{url!r} was made by another process in the meantime; it is left as it is"
+            ) from error
+        finally:
+            _unfinished(path)
+    return rebuilt
+
+
+def _unfinished(path: Path) -> Path:
+    """Where a store is built, with nothing of an earlier try left there."""
+    building = path.with_name(f".{path.name}.rebuilding")
+    for suffix in ("", "-wal", "-shm", ".lock"):
+        building.with_name(building.name + suffix).unlink(missing_ok=True)
+    return building
 
 
 def _check_credentials(url: str) -> None:

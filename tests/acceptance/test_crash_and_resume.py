@@ -168,6 +168,11 @@ def test_the_kept_plan_is_what_a_run_goes_on_with(place: Place) -> None:
     assert set(place.state()["steps"]) == {"A"}
     plan = place.file("plan.json")
     plan.write_bytes(plan.read_bytes().replace(b"false", b"truer"))
+    # The store has the plan; what stands in the directory is a copy for people.
+    place.run("resume", place.run_id, code=1)
+    assert set(place.state()["steps"]) == {"A"}
+    # A run that an earlier version created has its plan in the directory only.
+    forget_contents(place.runs / "podium.db")
     assert "PLAN_MISSING" in place.run("resume", place.run_id, code=65).stderr
 
 
@@ -290,14 +295,24 @@ def test_an_interrupt_in_the_first_moment_of_a_resume_cancels_the_run(place: Pla
     content = plan.read_bytes()
     plan.unlink()
     os.mkfifo(plan)
+    forget_contents(place.runs / "podium.db")
     resumed = place.begin("resume", place.run_id, "--quiet")
     pipe = until(lambda: _read_by_somebody(plan))
     resumed.send_signal(signal.SIGINT)
+    plan.unlink()
+    plan.write_bytes(content)  # read once more, to be put into the store
     os.write(pipe, content)
     os.close(pipe)
     assert ended(resumed)[0] == 2
     assert place.state()["status"] == "cancelled"
     assert not place.processes()
+
+
+def forget_contents(store: Path) -> None:
+    """As a store that an earlier version has filled."""
+    with sqlite3.connect(store) as database:
+        database.execute("DELETE FROM kept_contents")
+        database.execute("DELETE FROM contents")
 
 
 def _read_by_somebody(pipe: Path) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.podium import PODIUM, Place, until
+from tests.acceptance.test_crash_and_resume import forget_contents
 
 
 @pytest.fixture
@@ -381,6 +382,8 @@ def test_a_plan_changed_by_hand_is_still_refused_after_a_replacement(place: Plac
     place.run("resume", place.run_id, "--workflow", "mended.yaml", code=1)
     plan = place.file("plan.json")
     plan.write_bytes(plan.read_bytes().replace(b"okay", b"yoko"))
+    place.run("resume", place.run_id, code=1)
+    forget_contents(place.runs / "podium.db")
     assert "PLAN_MISSING" in place.run("resume", place.run_id, code=65).stderr
 
 

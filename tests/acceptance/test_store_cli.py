@@ -217,9 +217,7 @@ def test_a_run_belongs_to_the_default_tenant_project_and_environment(tmp_path: P
 
 
 def test_a_store_that_is_not_there_or_none_is_told(tmp_path: Path) -> None:
-    assert "UNKNOWN_STORE: there is no store at" in podium(
-        "runs", "list", "--store", str(tmp_path / "no.db"), code=64
-    )
+    assert "UNKNOWN_STORE: no store at" in podium("runs", "list", "--store", str(tmp_path / "no.db"), code=64)
     assert "UNKNOWN_STORE" in podium("runs", "list", "--store", "mysql://x", code=64)
     text = tmp_path / "text.db"
     text.write_text("this is no database " * 100)

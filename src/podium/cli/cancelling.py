@@ -1,7 +1,6 @@
 """`podium cancel`: asks the driver of a run to stop it; a run that no living process drives is stopped by this one."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +27,7 @@ from podium.ports.store import Store
 from podium.runtime.ends import newest
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import values_of
 from podium.wiring import local_engine, payload_store, runs_folder, system_clock, use_configured_permissions
 
 _STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")
@@ -126,8 +126,9 @@ async def _warn_of_other_host(store: Store, folder: Path, run: Run, last: RunDri
     if not last.is_elsewhere:
         return
     directory = RunDirectory(folder, run.identity.run_id)
-    kept = partial(payload_store, directory.payloads)
-    explained = await explain_run(store, run, load_plan(directory, run), system_clock().now(), kept)
+    kept = values_of(store, run.identity.run_id, directory, payload_store)
+    plan = await load_plan(store, directory, run)
+    explained = await explain_run(store, run, plan, system_clock().now(), kept)
     steps = [visible(repr(one.subject)) for one in explained.reasons if one.kind == "task"]
     if steps:
         click.echo(

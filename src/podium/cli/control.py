@@ -1,7 +1,6 @@
 """Commands for runs that are under way: from any terminal, on the same store, whoever drives the run."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -9,6 +8,7 @@ import click
 
 from podium.cli.env_files import env_file_option
 from podium.cli.places import given_runs
+from podium.cli.restoring import directory_of
 from podium.cli.storing import store_option, tenant_option, using_store
 from podium.model.plan import Plan
 from podium.model.runs import Run
@@ -16,6 +16,7 @@ from podium.operations.signals import send_signal
 from podium.ports.store import Store
 from podium.runtime.kept_plan import PlanMissing, load_plan
 from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import values_of
 from podium.wiring import payload_store, runs_folder, system_clock
 
 Command: TypeAlias = Callable[..., Any]
@@ -40,7 +41,8 @@ def _send(
 
     async def work(opened: Store) -> Run:
         plan = await _plan_of(opened, tenant, run_id) if signal in _ABOUT_A_STEP else None
-        kept = partial(payload_store, RunDirectory(runs_folder(given_runs()), run_id).payloads)
+        directory = RunDirectory(runs_folder(given_runs()), run_id)
+        kept = values_of(opened, run_id, directory, payload_store)
         return await send_signal(
             opened, system_clock(), tenant, run_id, signal, body, plan=plan, payloads=kept, fields=fields
         )
@@ -56,8 +58,9 @@ _ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"
 
 async def _plan_of(store: Store, tenant: str, run_id: str) -> Plan | None:
     run = await store.runs.find(tenant, run_id)
+    directory = await directory_of(store, runs_folder(given_runs()), run)
     try:
-        return load_plan(RunDirectory(runs_folder(given_runs()), run_id), run)
+        return await load_plan(store, directory, run)
     except PlanMissing:
         return None
 

@@ -4,7 +4,6 @@ import asyncio
 import codecs
 import html
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +15,7 @@ from podium.cli.output import print_json, told_usage, usage_cells
 from podium.cli.places import carried, given_runs, say
 from podium.cli.progress import is_of_an_agent
 from podium.cli.reasons import print_reason
+from podium.cli.restoring import directory_of
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.core.plans import plan_path, walk
 from podium.language.diagnostics import did_you_mean, visible
@@ -30,6 +30,7 @@ from podium.operations.runs import RunView, show_run
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory, file_name
+from podium.runtime.spilling import values_of
 from podium.wiring import payload_store, runs_folder, system_clock
 
 _PIECE: Final = 1 << 16
@@ -46,9 +47,9 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
     async def work(opened: Store) -> tuple[Explanation, RunSummary, list[Decision]]:
         view = await show_run(opened, system_clock(), tenant, run_id, limit=1)
         run = await opened.runs.find(tenant, run_id)
-        directory = RunDirectory(runs_folder(given_runs()), run_id)
-        plan = load_plan(directory, run)
-        kept = partial(payload_store, directory.payloads)
+        directory = await directory_of(opened, runs_folder(given_runs()), run)
+        plan = await load_plan(opened, directory, run)
+        kept = values_of(opened, run_id, directory, payload_store)
         explained = await explain_run(opened, run, plan, system_clock().now(), kept)
         return explained, view.summary, await decisions_of(opened, RunId(run_id))
 
@@ -130,8 +131,9 @@ def logs(
 
     async def work(opened: Store) -> None:
         run = await opened.runs.find(tenant, run_id)
+        await directory_of(opened, runs_folder(given_runs()), run)
         if step is not None:
-            _check_step(step, load_plan(directory, run))
+            _check_step(step, await load_plan(opened, directory, run))
         shown: dict[Path, int] = {}
         if not follow:
             _print_new(directory, step, shown, raw=raw)

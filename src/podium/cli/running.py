@@ -24,6 +24,7 @@ from podium.cli.places import given_runs, say
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
 from podium.cli.reasons import print_reason
+from podium.cli.restoring import directory_of
 from podium.cli.storing import store_option
 from podium.cli.waiting import PersonsTurn
 from podium.language.diagnostics import visible
@@ -42,6 +43,7 @@ from podium.ports.store import Store
 from podium.runtime.ends import last_end
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import values_of
 from podium.wiring import (
     check_run,
     installed_providers,
@@ -242,6 +244,7 @@ def resume(
         known = await opened.get_run(RunId(run_id))
         await check_may_drive(opened, system_clock(), known)
         variables = use_env_files(env_files)
+        await directory_of(opened, folder, known)
         await require_env_files(opened, folder, known, variables, f"podium resume {run_id}")
         if changed:
             from podium.operations.rerunning import carry_files_over, changed_request
@@ -481,8 +484,8 @@ def _notifier(view: ProgressView) -> Callable[[Notice], None]:
 async def _what_it_waits_for(store: Store, folder: Path, run_id: RunId) -> "Sequence[Reason]":
     run = await store.get_run(run_id)
     directory = RunDirectory(folder, run_id)
-    plan = load_plan(directory, run)
-    kept = partial(payload_store, directory.payloads)
+    plan = await load_plan(store, directory, run)
+    kept = values_of(store, run_id, directory, payload_store)
     from podium.operations.explaining import explain_run
 
     return (await explain_run(store, run, plan, system_clock().now(), kept)).reasons
@@ -514,7 +517,7 @@ async def _observers(
         from podium.cli.asking import Questions
 
         run = await store.get_run(run_id)
-        questions = Questions(store, load_plan(RunDirectory(view.runs, run_id), run))
+        questions = Questions(store, await load_plan(store, RunDirectory(view.runs, run_id), run))
         turn.on_doubt = partial(questions.doubt, run.identity)
         await questions.catch_up(run_id)
         observers.append(questions.observe)
@@ -615,8 +618,9 @@ async def _raise_budget(store: Store, folder: Path, run: Run, raised: dict[str, 
             f"used up, it stops again, and can be given more then."
         )
     directory = RunDirectory(folder, run_id)
-    kept = partial(payload_store, directory.payloads)
-    await check_signal(store, run, load_plan(directory, run), "UPDATE_PARAMS", raised, kept)
+    plan = await load_plan(store, directory, run)
+    kept = values_of(store, run_id, directory, payload_store)
+    await check_signal(store, run, plan, "UPDATE_PARAMS", raised, kept)
     await send_signal(store, system_clock(), run.identity.tenant_id, run_id, "UPDATE_PARAMS", raised)
 
 

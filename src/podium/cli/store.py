@@ -1,13 +1,16 @@
 """`podium store`: look after the place where runs are kept."""
 
+import asyncio
 from pathlib import Path
 
 import click
 
 from podium.cli.output import print_json
+from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, using_store
+from podium.language.diagnostics import visible
 from podium.ports.store import Store, StoreStats
-from podium.wiring import check_store_name
+from podium.wiring import check_store_name, rebuild_at, runs_folder
 
 _PROBLEMS = 1
 
@@ -85,12 +88,47 @@ def vacuum(store: str | None) -> None:
 
 
 @store.command()
+@store_option
+@json_option
+def rebuild(store: str, as_json: bool) -> int:
+    """Make a lost store again from run directories.
+
+    Every runs/RUN with logs/events.jsonl becomes a run of the new store: its events, plan, workflow file and large
+    values. Leases, the outbox and limits are not rebuilt. Run directories are read, never changed.
+
+    The log in a directory is written up to a quarter of a second after the store's. So the last events before a crash
+    may be missing, and what they recorded is done again: check open runs before `podium resume RUN`.
+
+    A store that has runs is refused (exit code 64). Exit code 1: a run could not be rebuilt, or not all of it.
+
+    \b
+    Example:
+      podium store rebuild
+      podium runs list
+      podium resume RUN
+    """
+    rebuilt = asyncio.run(rebuild_at(store, runs_folder(given_runs())))
+    if as_json:
+        print_json([{**one._asdict(), "rebuilt": one.status is not None} for one in rebuilt])
+    else:
+        for one in rebuilt:
+            how = f"{one.status.lower()}, {one.events} events" if one.status else "not rebuilt"
+            click.echo(f"{visible(one.run_id)}: {how}")
+            for note in one.notes:
+                click.echo(f"  {visible(note)}")
+        click.echo(f"{sum(one.status is not None for one in rebuilt)} of {len(rebuilt)} runs rebuilt")
+    return _PROBLEMS if any(one.status is None or one.notes for one in rebuilt) else 0
+
+
+@store.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @store_option
 def backup(file: Path, store: str | None) -> None:
     """Copy the store into FILE while it is in use.
 
-    The copy is a store of its own: `podium runs list --store FILE`. An existing FILE is not overwritten.
+    The copy is a store of its own: `podium runs list --store FILE`. Open runs continue from it, on this machine or
+    another: `podium resume RUN --store FILE`. Files of steps and what they printed are in the run directories only:
+    copy those, too. An existing FILE is not overwritten.
     """
     if file.exists():
         raise click.UsageError(f"'{file}' exists; name a file that does not.")

@@ -14,7 +14,9 @@ from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.pruning import Pruned, prune_runs
 from podium.operations.transfer import export_run, import_run
 from podium.ports.store import CreatedRun, Store
-from podium.wiring import runs_folder, system_clock
+from podium.runtime.restoring import files_to_keep, is_lost
+from podium.runtime.rundir import RunDirectory
+from podium.wiring import payload_store, runs_folder, system_clock
 
 
 @click.command("export")
@@ -25,10 +27,17 @@ from podium.wiring import runs_folder, system_clock
     "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal."
 )
 def export_(run_id: str, store: str | None, tenant: str, output: Path | None) -> None:
-    """Write a run with all its events as JSON lines, to be kept or imported elsewhere."""
+    """Write a run as JSON lines, to be kept or imported elsewhere: its events, its plan, its large values.
+
+    An open run continues where it is imported (`podium import FILE`, then `podium resume RUN`). Files of steps and what
+    they printed are not part of it: copy runs/RUN/artifacts and runs/RUN/logs/steps to keep them.
+    """
 
     async def work(opened: Store) -> None:
-        lines = [line async for line in export_run(opened, tenant, run_id)]
+        directory = RunDirectory(runs_folder(given_runs()), run_id)
+        # Of a run that an earlier version created, they are in its directory only.
+        beside = {} if is_lost(directory) else await files_to_keep(directory, payload_store)
+        lines = [line async for line in export_run(opened, tenant, run_id, beside)]
         if output is None and sys.stdout.isatty():
             for line in lines:
                 click.echo(spelled_json(line.decode().rstrip("\n")))

@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,16 +21,10 @@ from podium.core.canonical import canonical_sha256
 from podium.core.machine import RULES_VERSION
 from podium.core.plans import located_steps, plan_bytes, steps_of
 from podium.environment import hide_environment
-from podium.errors import InvalidId, PodiumError, RunNotFound, StoreUnavailable
-from podium.model.commands import RunTask
-from podium.model.events import (
-    MOST_PAYLOAD_BYTES,
-    EventType,
-    RunIdentity,
-    encode_payload,
-)
+from podium.errors import InvalidId, PodiumError, RunNotFound, RunRequestConflict, StoreUnavailable
+from podium.model.events import EventType, RunIdentity, encode_payload
 from podium.model.ids import RunId, check_id
-from podium.model.leases import DRIVER_LEASE, Fence, HeldLease, Lease
+from podium.model.leases import DRIVER_LEASE, HeldLease, Lease
 from podium.model.obligations import Obligation
 from podium.model.plan import PLAIN_WORK, Agent, Call, Concurrency, Plan
 from podium.model.runs import EngineRunRef, NewRun, Run
@@ -46,21 +40,22 @@ from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver, Happening, Tasks, World
 from podium.runtime.ends import ended_by
 from podium.runtime.journal import Journal
-from podium.runtime.kept_plan import load_plan
+from podium.runtime.kept_plan import PLAN, WORKFLOW, load_plan
 from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
 from podium.runtime.outages import OUTAGE, Outages
 from podium.runtime.preflight import Readiness, Surroundings, check_needs
 from podium.runtime.reopening import NotAsDecided, Reopening
+from podium.runtime.restoring import files_to_keep, is_lost, restore_files, write_views
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
+from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import RunDirectory, write_atomically, write_private
-from podium.runtime.spilling import spill, whole
+from podium.runtime.spilling import NewValues, RunValues, is_value, put_back, spill, values_of, whole
 from podium.runtime.state_file import StateFile
 from podium.runtime.takeover import Original, Takeovers
 from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
-from podium.runtime.tasks.order import TaskResult
 from podium.runtime.tasks.performing import RunTasks
 from podium.runtime.writing import new_event
 
@@ -141,8 +136,7 @@ class LocalEngine:
         check_id("run_id", run_id)
         _check_no_store_file(run_id)
         directory = RunDirectory(self._runs, run_id)
-        if directory.state.exists() or await self._is_there(run_id):
-            raise RunExists(f"there is a run {run_id!r} already; go on with it by `podium resume {run_id}`")
+        await self._check_unused(run_id, directory)
         plan = request.plan
         self.check(plan, request.workspace).require()
         key = slots.concurrency_key(plan, request.inputs, self._env_of(plan))
@@ -151,9 +145,6 @@ class LocalEngine:
 
             await worktrees.check(self._host(plan, directory, request.workspace), run_id)
         encoded = plan_bytes(plan)
-        directory.make()
-        write_atomically(directory.plan, encoded)
-        write_atomically(directory.workflow, request.source)
         identity = RunIdentity(
             run_id=run_id,
             tenant_id=request.tenant_id,
@@ -180,8 +171,18 @@ class LocalEngine:
         if request.env_files is not None:
             payload["envFiles"] = request.env_files.facts
         at = timestamp(self._clock.now())
-        queued = new_event(identity, EventType.RUN_QUEUED, at, await self._storable(payload, directory))
-        await self._patiently(run_id, partial(self._store.create_run, new, [queued]), notify)
+        values = NewValues()
+        queued = new_event(identity, EventType.RUN_QUEUED, at, await spill(payload, values))
+        contents = {PLAN: encoded, WORKFLOW: request.source, **values.contents}
+        create = partial(self._store.create_run, new, [queued], contents)
+        try:
+            created = await self._patiently(run_id, create, notify)
+        except RunRequestConflict as conflict:
+            raise _exists(run_id) from conflict
+        # It may be ours: the answer to the first try may have been lost.
+        if created.duplicate and (await self._store.read(run_id, limit=1))[0].event_id != queued.event_id:
+            raise _exists(run_id)
+        await self._write_directory(created.run, directory, contents)
         if request.env_files is not None:
             write_private(directory.env_key, request.env_files.key)
         return run_id
@@ -201,24 +202,39 @@ class LocalEngine:
             )
             return await outages.outlast(error, call)
 
-    async def _storable(self, payload: dict[str, Any], directory: RunDirectory) -> bytes:
-        """Inputs can be large, too."""
-        encoded, kept = encode_payload(payload), self._payloads(directory)
-        if kept is None or len(encoded) <= MOST_PAYLOAD_BYTES:
-            return encoded
-        return await spill(payload, kept())
+    async def _write_directory(
+        self, run: Run, directory: RunDirectory, contents: Mapping[str, bytes]
+    ) -> None:
+        """Only now: whoever created the run in the store owns its directory. If this is cut short, resume does it."""
+        directory.make()
+        write_run_file(directory, run)
+        for name, content in contents.items():
+            if is_value(name):
+                await self._payloads(directory)().copy(content)
+            elif name != PLAN:
+                write_atomically(directory.path / name, content, durable=False)
+        write_atomically(directory.plan, contents[PLAN], durable=False)
+
+    async def _concurrency(self, run: Run, directory: RunDirectory) -> Concurrency | None:
+        if run.concurrency_key is None:
+            return None
+        return (await load_plan(self._store, directory, run)).concurrency
 
     def _env_of(self, plan: Plan) -> dict[str, str]:
         """What a workflow may read of the environment."""
         return {name: os.environ[name] for name in plan.workflow.env_allow if name in os.environ}
 
-    async def _is_there(self, run_id: RunId) -> bool:
-        """A directory alone is no run: whoever made it may have been killed before there was one."""
-        try:
+    async def _check_unused(self, run_id: RunId, directory: RunDirectory) -> None:
+        """Before anything is checked or made; creating the run in the store decides it for good."""
+        with contextlib.suppress(RunNotFound):
             await self._store.get_run(run_id)
-        except RunNotFound:
-            return False
-        return True
+            raise _exists(run_id)
+        # An empty directory is no run: whoever made it may have been killed before there was one.
+        if directory.state.exists() or (directory.logs / "events.jsonl").exists():
+            raise RunExists(
+                f"{directory.path} has a run {run_id!r} that this store does not have; name its store with --store, "
+                "rebuild a lost one with `podium store rebuild`, or use another id"
+            )
 
     # --- driving ----------------------------------------------------------------------------------
 
@@ -245,7 +261,7 @@ class LocalEngine:
         directory.make()
         lock = RunLock(directory.lock, run_id)
         patience = lock_wait if lock_wait is not None else self._lock_wait.total_seconds()
-        concurrency = _concurrency(run, directory)
+        concurrency = await self._concurrency(run, directory)
         limit = concurrency.limit if concurrency is not None else None
         lease = await self._take_lock(reopening, lock, patience, limit)
         try:
@@ -288,14 +304,7 @@ class LocalEngine:
         with contextlib.suppress(RunLocked):
             await lock.take(_nobody, wait=0)
             try:
-                plan = load_plan(directory, run)
-                world = World(self._store, self._clock, _NoTasks(), lambda _question: False)
-                driver = Driver(plan, run.identity, Fence(generation=0), world)
-                journal = Journal(directory)
-                state = StateFile(directory, plan, run.identity.run_id, driver)
-                world.views += [journal, state]
-                await driver.drive()
-                _write_last(state, journal)
+                await write_views(self._store, self._clock, directory, run, self._payloads(directory))
             finally:
                 lock.give()
 
@@ -414,7 +423,8 @@ class LocalEngine:
         run_id = reopening.run_id
         await reopening.check()  # much may have happened while we waited for our turn
         run = await self._store.get_run(run_id)
-        plan = load_plan(directory, run)
+        plan = await load_plan(self._store, directory, run)
+        await self._keep_or_restore(run, directory)
         workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
         if check and run.head > 1:
             self.check(plan, workspace).require()
@@ -472,10 +482,16 @@ class LocalEngine:
             _write_last(state, journal)
         return ended_by(last)
 
-    def _payloads(self, directory: RunDirectory) -> Callable[[], ArtifactStore] | None:
-        """Values too large for an event, beside the run; their folder is made for the first of them."""
-        make = self._artifacts
-        return cache(lambda: make(directory.payloads)) if make is not None else None
+    def _payloads(self, directory: RunDirectory) -> Callable[[], RunValues]:
+        """Values too large for an event; the folder of their copies is made for the first of them."""
+        return values_of(self._store, directory.path.name, directory, self._artifacts)
+
+    async def _keep_or_restore(self, run: Run, directory: RunDirectory) -> None:
+        """What a run needs is in the store and in its directory; whichever lacks it gets it from the other."""
+        if run.head > 1 and not await self._store.list_kept(run.identity.run_id):
+            await self._store.keep(run.identity.run_id, await files_to_keep(directory, self._artifacts))
+        elif is_lost(directory):
+            await restore_files(self._store, directory, run, self._payloads(directory)())
 
     async def _beginning(
         self, run_id: RunId, directory: RunDirectory
@@ -510,6 +526,7 @@ class LocalEngine:
         if not original or not step:
             return False
         earlier = Original(RunId(original), (await self._store.get_run(RunId(original))).plan_sha256, step)
+        await self._take_values_over(run.identity.run_id, RunId(original))
         takeovers = Takeovers(self._store, plan, run.plan_sha256, run.identity, world.payloads)
         takeover = await takeovers.of(earlier, started, timestamp(self._clock.now()))
         appended = await self._store.append(run.identity.run_id, takeover.writes, fence=lease.fence)
@@ -517,13 +534,30 @@ class LocalEngine:
             observer([one.record for one in appended])
         return True
 
+    async def _take_values_over(self, run_id: RunId, original: RunId) -> None:
+        """Events that are taken over refer to large values of the earlier run: this one has them, too."""
+        directory = RunDirectory(self._runs, original)
+        names = [kept.name for kept in await self._store.list_kept(original)]
+        contents = {name: await self._store.kept(original, name) for name in names if is_value(name)}
+        if not names and not is_lost(directory):
+            contents = await files_to_keep(directory, self._artifacts)
+        for name, content in contents.items():
+            if is_value(name):
+                await self._values_of(run_id).put(content, kind="payload")
+
     async def _with_earlier(self, tasks: RunTasks, asked: dict[str, Any]) -> Tasks:
         """A run that takes over what an earlier one has done."""
         original, step = asked.get("originalRunId"), asked.get("rerunFrom")
         if not original or not step:
             return tasks
         earlier = await results_before(self._store, RunId(original), step)
+        values = self._values_of(RunId(original))
+        for result in (earlier or {}).values():
+            await put_back(result.payload, values)
         return ReusingTasks(tasks, earlier) if earlier else tasks
+
+    def _values_of(self, run_id: RunId) -> RunValues:
+        return self._payloads(RunDirectory(self._runs, run_id))()
 
     async def _reuse(self, run: Run, host: TaskHost, asked: dict[str, Any]) -> Reuse:
         earlier: Before | None = None
@@ -534,10 +568,10 @@ class LocalEngine:
                 known = await self._store.get_run(original)
                 plan: Plan | None = None
                 with contextlib.suppress(PodiumError):
-                    plan = load_plan(RunDirectory(self._runs, original), known)
+                    plan = await load_plan(self._store, RunDirectory(self._runs, original), known)
                 earlier = await before(self._store, original, plan)
         cached = partial(cached_results, self._store, run)
-        return Reuse(host, self._runs, cached, earlier, self._artifacts)
+        return Reuse(host, self._runs, cached, earlier, self._values_of)
 
     async def _leave_when_idle(self, run_id: RunId, driver: Driver, *, no_wait: bool) -> None:
         """Until nothing runs and only a person can let the run go on; what the machine knows has to be all there is.
@@ -631,8 +665,10 @@ async def _tell_waiting(driver: Driver, on_waiting: Callable[[Sequence[Obligatio
             told = now
 
 
-def _concurrency(run: Run, directory: RunDirectory) -> Concurrency | None:
-    return load_plan(directory, run).concurrency if run.concurrency_key is not None else None
+def _exists(run_id: RunId) -> RunExists:
+    return RunExists(
+        f"run {run_id!r} exists already; continue it with `podium resume {run_id}`, or use another id"
+    )
 
 
 def _completed(run_id: RunId) -> RunEndedAlready:
@@ -664,19 +700,6 @@ def _idle_because(owed: Sequence[Obligation]) -> str | None:
 
 async def _nobody() -> Lease | None:
     return None
-
-
-class _NoTasks:
-    """For a run that has ended: nothing is carried out any more."""
-
-    def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
-        raise AssertionError(f"{task.path} is begun in a run that has ended")
-
-    def stop(self, path: str, attempt: int, code: str, *, force: bool) -> bool:
-        return False
-
-    async def stop_orphans(self) -> None:
-        pass
 
 
 class _Driving:

@@ -36,6 +36,8 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     start_at: Timestamp | None = None
     # Free JSON of the caller; kept, never read by a store.
     metadata: bytes = b"{}"
+    # Of a run that comes from another store: when it was created there.
+    created_at: Timestamp | None = None
 
 
 class EngineRunRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

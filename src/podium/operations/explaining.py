@@ -14,10 +14,10 @@ from podium.model.times import Timestamp, moment
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.driving import RunDriver, undriven
 from podium.operations.retrying import RETRYING
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
 from podium.runtime.slots import describe_line
+from podium.runtime.spilling import Values
 
 
 class NextCommand(NamedTuple):
@@ -66,7 +66,7 @@ async def explain_run(
     run: Run,
     plan: Plan,
     now: datetime,
-    payloads: Callable[[], ArtifactStore] | None = None,
+    payloads: Callable[[], Values] | None = None,
 ) -> Explanation:
     run_id = run.identity.run_id
     if run.status in TERMINAL:

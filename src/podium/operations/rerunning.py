@@ -1,11 +1,8 @@
 """A new run of what was run before: from one of its steps on, or of what has changed. The rest is taken over."""
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
@@ -14,24 +11,21 @@ from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.operations.inputs import InvalidInput, check_inputs
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
-from podium.runtime.kept_plan import load_plan
+from podium.runtime.kept_plan import load_plan, load_source
 from podium.runtime.reusing import results_before
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import whole
-
-Payloads: TypeAlias = Callable[[Path], ArtifactStore]
+from podium.runtime.spilling import MakeFolder, values_of, whole
 
 
 async def rerun_request(
-    store: Store, runs: Path, original: RunId, step: str, run_id: str | None = None, *, payloads: Payloads
+    store: Store, runs: Path, original: RunId, step: str, run_id: str | None = None, *, payloads: MakeFolder
 ) -> RunRequest:
     """The wish for that run: the same plan, inputs and workspace. Raises `InvalidInput` if the step was not reached."""
     run = await store.get_run(original)
     directory = RunDirectory(runs, original)
-    plan = load_plan(directory, run)
+    plan = await load_plan(store, directory, run)
     if await results_before(store, original, step) is None:
         raise InvalidInput(
             f"run {original!r} never came to a step {step!r}; `podium events {original}` shows those it came to"
@@ -48,12 +42,12 @@ async def changed_request(
     *,
     plan: Plan | None = None,
     source: bytes | None = None,
-    payloads: Payloads,
+    payloads: MakeFolder,
 ) -> RunRequest:
     """The wish for a run of what has changed since: by the plan of the earlier run, or by another one."""
     run = await store.get_run(original)
     directory = RunDirectory(runs, original)
-    plan_now = plan if plan is not None else load_plan(directory, run)
+    plan_now = plan if plan is not None else await load_plan(store, directory, run)
     request = await _request(store, directory, run, plan_now, payloads)
     inputs = check_inputs(request.inputs, request.plan.workflow) if plan is not None else request.inputs
     return replace(
@@ -66,19 +60,19 @@ async def changed_request(
 
 
 async def _request(
-    store: Store, directory: RunDirectory, run: Run, plan: Plan, payloads: Payloads
+    store: Store, directory: RunDirectory, run: Run, plan: Plan, payloads: MakeFolder
 ) -> RunRequest:
     original = run.identity.run_id
     inputs = {}
     for record in await store.read(original, limit=20):
         if record.event_type == EventType.RUN_QUEUED:
-            asked = await whole(record, partial(payloads, directory.payloads))
+            asked = await whole(record, values_of(store, original, directory, payloads))
             inputs = msgspec.json.decode(asked.payload).get("inputs", {})
     return RunRequest(
         plan,
         inputs,
         None,
-        directory.workflow.read_bytes() if directory.workflow.exists() else b"",
+        await load_source(store, directory, run),
         Path(msgspec.json.decode(run.metadata).get("workspace", ".")),
         tenant_id=run.identity.tenant_id,
         project_id=run.identity.project_id,
@@ -88,8 +82,7 @@ async def _request(
 
 
 def carry_files_over(runs: Path, original: RunId, run_id: RunId) -> None:
-    """What the earlier run has kept: its steps' files, and the values that were too large for its log."""
+    """The files that steps of the earlier run have kept."""
     before, now = RunDirectory(runs, original), RunDirectory(runs, run_id)
-    for source, target in ((before.artifacts, now.artifacts), (before.payloads, now.payloads)):
-        if source.exists():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+    if before.artifacts.exists():
+        shutil.copytree(before.artifacts, now.artifacts, symlinks=True, dirs_exist_ok=True)

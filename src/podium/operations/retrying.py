@@ -4,8 +4,6 @@ Only the machine knows, so it is asked: the log is folded again. Few plans have 
 a look at the plan.
 """
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,29 +11,29 @@ from podium.core.plans import walk
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.transitions import RunStatus
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
 from podium.runtime.kept_plan import PlanMissing, load_plan
 from podium.runtime.replaying import replayed
 from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import MakeFolder, values_of
 
 RETRYING: Final = "RETRYING"
 
 
-async def retrying(
-    store: Store, run: Run, runs: Path, payloads: Callable[[Path], ArtifactStore]
-) -> str | None:
+async def retrying(store: Store, run: Run, runs: Path, payloads: MakeFolder) -> str | None:
     """The substatus of a run in which a step waits for an operator; None of any other."""
     if run.status is not RunStatus.RUNNING:
         return None
     directory = RunDirectory(runs, run.identity.run_id)
     try:
-        plan = load_plan(directory, run)
+        plan = await load_plan(store, directory, run)
     except PlanMissing:
         return None  # of a run that was not started here
     if not _has_windows(plan):
         return None
-    machine = await replayed(store, run.identity.run_id, plan, partial(payloads, directory.payloads))
+    machine = await replayed(
+        store, run.identity.run_id, plan, values_of(store, run.identity.run_id, directory, payloads)
+    )
     return RETRYING if any(one.kind == "operator" for one in machine.obligations()) else None
 
 

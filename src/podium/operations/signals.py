@@ -23,11 +23,11 @@ from podium.model.runs import Run
 from podium.model.times import seconds_between, timestamp
 from podium.model.transitions import TERMINAL
 from podium.operations.signal_payloads import InvalidSignal, check_payload
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller
 from podium.runtime.replaying import replayed
+from podium.runtime.spilling import Values
 from podium.runtime.writing import foreseen, new_event
 
 _MAX_PER_MINUTE: Final = 60
@@ -80,7 +80,7 @@ async def send_signal(
     payload: dict[str, Any],
     *,
     plan: Plan | None = None,
-    payloads: Callable[[], ArtifactStore] | None = None,
+    payloads: Callable[[], Values] | None = None,
     fields: Mapping[str, str] | None = None,
     caller: Caller | None = None,
     after: int | None = None,
@@ -128,7 +128,7 @@ async def check_signal(
     plan: Plan,
     signal_type: str,
     payload: dict[str, Any],
-    payloads: Callable[[], ArtifactStore] | None = None,
+    payloads: Callable[[], Values] | None = None,
 ) -> None:
     """Raises `SignalWouldBeIgnored` with the reason that the machine gives, as the run stands now."""
     machine = await replayed(store, run.identity.run_id, plan, payloads)
@@ -136,7 +136,7 @@ async def check_signal(
 
 
 async def _checked(
-    store: Store, run: Run, signal: Signal, plan: Plan | None, payloads: Callable[[], ArtifactStore] | None
+    store: Store, run: Run, signal: Signal, plan: Plan | None, payloads: Callable[[], Values] | None
 ) -> Signal:
     """The signal as it is to be sent: the texts of a form have become values."""
     run_id = run.identity.run_id

@@ -24,12 +24,11 @@ from podium.model.leases import Lease
 from podium.model.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
 from podium.model.times import timestamp
 from podium.model.transitions import RunStatus
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan, replace_plan
 from podium.runtime.lock import RunLock
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import whole
+from podium.runtime.spilling import MakeFolder, Values, values_of, whole
 
 # Of a step: what it is called for people, and how it is tried.
 _FREE: Final = ("name", "description", "labels", "retry", "timeout", "idempotent", "on_doubt")
@@ -104,7 +103,7 @@ async def replace_workflow(
     now: datetime,
     *,
     force: bool = False,
-    payloads: Callable[[Path], ArtifactStore] | None = None,
+    payloads: MakeFolder | None = None,
 ) -> dict[str, Any]:
     """From here on the run goes by `plan`. Raises `WorkflowChanged`; `force` allows another structure.
 
@@ -120,14 +119,14 @@ async def replace_workflow(
         run = await store.get_run(run_id)
         if run.status is RunStatus.COMPLETED:
             return {}  # it never goes on; who asks for that is told so
-        old = load_plan(directory, run)
+        old = await load_plan(store, directory, run)
         changes = structural_changes(old, plan)
         if changes and not force:
             raise WorkflowChanged(
                 f"the workflow of run {run_id!r} has another structure: {'; '.join(changes)}. "
                 f"Use --force to go on with it all the same, or --changed to begin a new run with it"
             )
-        kept = (lambda: payloads(directory.payloads)) if payloads is not None else None
+        kept = values_of(store, run_id, directory, payloads)
         stands = await _standing(store, run_id, old, kept)
         plan, written = _with_its_budgets(run_id, plan, old, stands)
         if not stands.is_kept_by(await _standing(store, run_id, plan, kept)):
@@ -136,7 +135,7 @@ async def replace_workflow(
                 f"not fit ({'; '.join(changes) or 'retries, limits or budgets of what has run'}). "
                 f"Use `podium resume {run_id} --changed --workflow FILE` to begin a new run with it"
             )
-        replace_plan(directory, plan, source, at=timestamp(now), forced=bool(changes))
+        await replace_plan(store, run, directory, plan, source, at=timestamp(now), forced=bool(changes))
     finally:
         lock.give()
     return {"written": msgspec.to_builtins(written)} if written else {}
@@ -182,7 +181,7 @@ class _Standing(NamedTuple):
 
 
 async def _standing(
-    store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], ArtifactStore] | None
+    store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None
 ) -> "_Standing":
     """Where a run stands if its log is folded with a plan."""
     machine = Machine(plan)

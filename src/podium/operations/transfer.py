@@ -1,22 +1,27 @@
 """Take a run out of a store and put it into another, whole.
 
-An export is a text file of JSON lines: the first says what it is and whose run, each further one is an event. It can
-be read without Podium, kept for years, and imported again. Events keep their ids, keys and contents; the sequence
+An export is a text file of JSON lines: the first says what it is and whose run, then comes a line for each event, then
+one for each content: plan, workflow file, values too large for an event. It can be read without Podium, kept for years,
+and imported again; an open run continues where it is imported. Events keep their ids, keys and contents; the sequence
 numbers are given by the store that takes them, in the same order.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
+from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
 from podium.core.envelope import encode_envelope
 from podium.errors import PodiumError
-from podium.model.events import EventWrite, RunIdentity
-from podium.model.runs import NewRun, Run
-from podium.ports.store import CreatedRun, Store
+from podium.model.events import EventWrite
+from podium.model.runs import Run
+from podium.ports.store import NO_CONTENTS, CreatedRun, Store
+from podium.runtime.run_file import RunFacts, facts_of, new_run
 
-FORMAT: Final = "podium-run-1"
+FORMAT: Final = "podium-run-2"
+# Without contents: the plan of such a run is in its directory only.
+_EARLIER: Final = "podium-run-1"
 
 
 class InvalidExport(PodiumError):
@@ -25,19 +30,15 @@ class InvalidExport(PodiumError):
     code = "INVALID_EXPORT"
 
 
-class _Header(msgspec.Struct, kw_only=True, rename="camel"):
+class _Header(RunFacts, kw_only=True, frozen=True, rename="camel"):
     format: str
-    run: RunIdentity
-    run_request_id: str
-    priority: int
-    concurrency_key: str | None
-    plan_sha256: str
-    inputs_sha256: str
-    metadata: dict[str, Any]
     events: int
+    contents: int = 0
 
 
-class _Line(msgspec.Struct, kw_only=True, rename="camel"):
+class EventLine(msgspec.Struct, kw_only=True, rename="camel"):
+    """An event in an export, or in `logs/events.jsonl`."""
+
     run_id: str
     run_seq: int
     event_id: str
@@ -50,10 +51,21 @@ class _Line(msgspec.Struct, kw_only=True, rename="camel"):
     step_id: str | None = None
 
 
-async def export_run(store: Store, tenant_id: str, run_id: str) -> AsyncIterator[bytes]:
-    """The lines of an export."""
+class _ContentLine(msgspec.Struct, kw_only=True, rename="camel"):
+    name: str
+    sha256: str
+    # As base64.
+    content: bytes
+
+
+async def export_run(
+    store: Store, tenant_id: str, run_id: str, beside: Mapping[str, bytes] = NO_CONTENTS
+) -> AsyncIterator[bytes]:
+    """The lines of an export. `beside`: contents that are used if the store has none of the run."""
     run = await store.runs.find(tenant_id, run_id)
-    yield msgspec.json.encode(_header(run)) + b"\n"
+    kept = await store.list_kept(run.identity.run_id)
+    number = len(kept) or len(beside)
+    yield msgspec.json.encode(_header(run, number)) + b"\n"
     after = 0
     while after < run.head:
         records = await store.read(run.identity.run_id, after=after)
@@ -61,6 +73,16 @@ async def export_run(store: Store, tenant_id: str, run_id: str) -> AsyncIterator
             if record.run_seq <= run.head:
                 yield encode_envelope(record) + b"\n"
         after = records[-1].run_seq
+    for one in kept:
+        yield _content_line(one.name, await store.kept(run.identity.run_id, one.name))
+    if not kept:
+        for name, content in beside.items():
+            yield _content_line(name, content)
+
+
+def _content_line(name: str, content: bytes) -> bytes:
+    line = _ContentLine(name=name, sha256=sha256(content).hexdigest(), content=content)
+    return msgspec.json.encode(line) + b"\n"
 
 
 async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
@@ -68,44 +90,41 @@ async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
     head, *rest = [line for line in lines if line.strip()] or [b""]
     try:
         header = msgspec.json.decode(head, type=_Header)
-        events = [msgspec.json.decode(line, type=_Line) for line in rest]
+        if header.format not in (FORMAT, _EARLIER):
+            raise InvalidExport(
+                f"exports of format {header.format!r} cannot be read; this Podium reads {FORMAT!r} and {_EARLIER!r}"
+            )
+        events = [msgspec.json.decode(line, type=EventLine) for line in rest[: header.events]]
+        contents = [msgspec.json.decode(line, type=_ContentLine) for line in rest[header.events :]]
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise InvalidExport(
             f"this is no export of a run: {error}; make one with `podium export RUN`"
         ) from error
-    if header.format != FORMAT:
-        raise InvalidExport(
-            f"exports of format {header.format!r} cannot be read; this Podium reads {FORMAT!r}"
-        )
+    _check_complete(header, events, contents)
+    writes = [write_of(line) for line in events]
+    return await store.create_run(new_run(header), writes, {one.name: one.content for one in contents})
+
+
+def _check_complete(header: _Header, events: list[EventLine], contents: list[_ContentLine]) -> None:
     if len(events) != header.events or any(line.run_id != header.run.run_id for line in events):
         raise InvalidExport(f"the export is not complete: {len(events)} of {header.events} events are in it")
-    new = NewRun(
-        identity=header.run,
-        run_request_id=header.run_request_id,
-        plan_sha256=header.plan_sha256,
-        inputs_sha256=header.inputs_sha256,
-        concurrency_key=header.concurrency_key,
-        priority=header.priority,
-        metadata=msgspec.json.encode(header.metadata),
-    )
-    return await store.create_run(new, [_write(line) for line in events])
+    if len(contents) != header.contents:
+        raise InvalidExport(
+            f"the export is not complete: {len(contents)} of {header.contents} contents are in it"
+        )
+    for one in contents:
+        if sha256(one.content).hexdigest() != one.sha256:
+            raise InvalidExport(
+                f"the export is damaged: {one.name!r} has another SHA-256 than it should have"
+            )
 
 
-def _header(run: Run) -> _Header:
-    return _Header(
-        format=FORMAT,
-        run=run.identity,
-        run_request_id=run.run_request_id,
-        priority=run.priority,
-        concurrency_key=run.concurrency_key,
-        plan_sha256=run.plan_sha256,
-        inputs_sha256=run.inputs_sha256,
-        metadata=msgspec.json.decode(run.metadata),
-        events=run.head,
-    )
+def _header(run: Run, contents: int) -> _Header:
+    facts: dict[str, Any] = msgspec.structs.asdict(facts_of(run))
+    return _Header(format=FORMAT, events=run.head, contents=contents, **facts)
 
 
-def _write(line: _Line) -> EventWrite:
+def write_of(line: EventLine) -> EventWrite:
     return EventWrite(
         event_id=line.event_id,
         event_type=line.event_type,

@@ -35,13 +35,12 @@ from podium.model.events import (
 from podium.model.leases import UNFENCED, Fence, WakeUp
 from podium.model.plan import Plan
 from podium.model.times import Timestamp, timestamp
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, EventLog
 from podium.runtime.drive_clock import MAX_WAIT_SECONDS, DriveClock
 from podium.runtime.outages import Outages
 from podium.runtime.recording import WRITE_BUDGET, Recorder
-from podium.runtime.spilling import is_spilled, spill, whole
+from podium.runtime.spilling import Values, is_spilled, spill, whole
 from podium.runtime.tasks.order import TaskResult, stopped
 from podium.runtime.writing import foreseen, new_event
 
@@ -96,7 +95,7 @@ class World:
     # What to do when the store is away; None: give up at once.
     outages: Outages | None = None
     # Where values go that are too large for an event; made when the first one comes.
-    payloads: Callable[[], ArtifactStore] | None = None
+    payloads: Callable[[], Values] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -205,6 +204,12 @@ class Driver:
         """The lease is gone: stop without writing anything more."""
         self._lost = reason
         self._wake.set()
+
+    async def replay(self) -> None:
+        """Fold the log and tell the views; nothing is carried out or recorded."""
+        self._views = list(self._world.views)
+        await self._catch_up()
+        self.tell_views()
 
     async def drive(self) -> EventRecord:
         """To the end of the run; returns its terminal event. Raises `StaleFence` if somebody else has taken over."""

@@ -1,4 +1,7 @@
-"""The plan that is kept with a run: what it was created with, or what a person has put in its place.
+"""The plan of a run: what it was created with, or what a person has put in its place.
+
+The store has it, with the workflow file, and so does a backup or an export; the run's directory has a copy for people.
+A run that an earlier version created has them in its directory only, and they are read from there.
 
 The run's row names the hash of the first plan for ever. A replacement is listed in `plan.replaced.json`, each entry
 with the hash before and after; the plan itself is accepted only if such a chain leads to it. Earlier plans stay, as
@@ -7,15 +10,21 @@ with the hash before and after; the plan itself is accepted only if such a chain
 
 from functools import lru_cache
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 
 from podium.core.plans import plan_bytes, read_plan
-from podium.errors import PodiumError
+from podium.errors import ContentDamaged, ContentMissing, PodiumError
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.times import Timestamp
+from podium.ports.store import Contents
 from podium.runtime.rundir import RunDirectory, write_atomically
+
+PLAN: Final = "plan.json"
+WORKFLOW: Final = "workflow.yaml"
+REPLACED: Final = "plan.replaced.json"
 
 
 class PlanMissing(PodiumError):
@@ -29,18 +38,32 @@ class Replacement(msgspec.Struct, frozen=True, rename="camel"):
     forced: bool = False
 
 
-def load_plan(directory: RunDirectory, run: Run) -> Plan:
+def is_plan_file(name: str) -> bool:
+    """Whether a file of a run's directory is kept in the store, too."""
+    return name in (WORKFLOW, REPLACED) or (name.startswith("plan.") and name.endswith(".json"))
+
+
+async def load_plan(contents: Contents, directory: RunDirectory, run: Run) -> Plan:
     """The plan of a run; only if its hash is the one the run was created with, or was replaced by."""
     try:
-        content = directory.plan.read_bytes()
-    except OSError as error:
-        told = f"the plan of run {run.identity.run_id!r} is not at {directory.plan}: {error.strerror}"
-        raise PlanMissing(told) from error
-    if run.plan_sha256 and sha256(content).hexdigest() not in _accepted(directory, run.plan_sha256):
+        content = await _kept(contents, directory, run, PLAN)
+    except ContentDamaged as error:
+        raise PlanMissing(str(error)) from error
+    if content is None:
+        raise PlanMissing(
+            f"the plan of run {run.identity.run_id!r} is neither in the store nor at {directory.plan}; restore one of "
+            "them from a backup"
+        )
+    if run.plan_sha256 and sha256(content).hexdigest() not in await _accepted(contents, directory, run):
         raise PlanMissing(
             f"{directory.plan} is not the plan that run {run.identity.run_id!r} was created with"
         )
     return _read(content)
+
+
+async def load_source(contents: Contents, directory: RunDirectory, run: Run) -> bytes:
+    """The workflow file, as it was written."""
+    return await _kept(contents, directory, run, WORKFLOW) or b""
 
 
 @lru_cache(maxsize=8)
@@ -49,37 +72,62 @@ def _read(content: bytes) -> Plan:
     return read_plan(content)
 
 
-def replace_plan(
-    directory: RunDirectory, plan: Plan, source: bytes, *, at: Timestamp, forced: bool = False
+async def replace_plan(
+    contents: Contents,
+    run: Run,
+    directory: RunDirectory,
+    plan: Plan,
+    source: bytes,
+    *,
+    at: Timestamp,
+    forced: bool = False,
 ) -> None:
-    """Under the run's lock. Killed at any moment, it leaves a plan that is accepted: the old one or the new one."""
-    before, after = directory.plan.read_bytes(), plan_bytes(plan)
+    """Under the run's lock. The store changes at once; killed before its directory does, that is mended later."""
+    before, after = await _kept(contents, directory, run, PLAN), plan_bytes(plan)
+    assert before is not None
     if before == after:
         return
-    listed = _replacements(directory)
+    listed = await _replacements(contents, directory, run)
     one = Replacement(sha256(before).hexdigest(), sha256(after).hexdigest(), at, forced)
-    write_atomically(directory.path / f"plan.{len(listed) + 1}.json", before)
-    write_atomically(directory.path / _LIST, msgspec.json.format(msgspec.json.encode([*listed, one])))
-    write_atomically(directory.plan, after)
-    write_atomically(directory.workflow, source)
+    files = {
+        f"plan.{len(listed) + 1}.json": before,
+        REPLACED: msgspec.json.format(msgspec.json.encode([*listed, one])),
+        PLAN: after,
+        WORKFLOW: source,
+    }
+    await contents.keep(run.identity.run_id, files)
+    for name, content in files.items():
+        write_atomically(directory.path / name, content, durable=False)
 
 
-_LIST = "plan.replaced.json"
-
-
-def _replacements(directory: RunDirectory) -> list[Replacement]:
+async def _kept(contents: Contents, directory: RunDirectory, run: Run, name: str) -> bytes | None:
+    """As the store has it, else as the directory has; of one run, one of them has all."""
     try:
-        content = (directory.path / _LIST).read_bytes()
-        return msgspec.json.decode(content, type=list[Replacement])
-    except FileNotFoundError:
-        return []
-    except (OSError, msgspec.DecodeError) as error:
-        raise PlanMissing(f"{directory.path / _LIST} cannot be read: {error}") from error
+        return await contents.kept(run.identity.run_id, name)
+    except ContentMissing:
+        pass
+    try:
+        if name != PLAN and await contents.kept(run.identity.run_id, PLAN):
+            return None
+    except ContentMissing:
+        pass
+    try:
+        return (directory.path / name).read_bytes()
+    except OSError:
+        return None
 
 
-def _accepted(directory: RunDirectory, first: str) -> set[str]:
-    accepted = {first}
-    for one in _replacements(directory):
+async def _replacements(contents: Contents, directory: RunDirectory, run: Run) -> list[Replacement]:
+    content = await _kept(contents, directory, run, REPLACED)
+    try:
+        return msgspec.json.decode(content, type=list[Replacement]) if content is not None else []
+    except msgspec.DecodeError as error:
+        raise PlanMissing(f"{directory.path / REPLACED} cannot be read: {error}") from error
+
+
+async def _accepted(contents: Contents, directory: RunDirectory, run: Run) -> set[str]:
+    accepted = {run.plan_sha256}
+    for one in await _replacements(contents, directory, run):
         if one.old in accepted:
             accepted.add(one.new)
     return accepted

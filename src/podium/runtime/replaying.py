@@ -5,15 +5,14 @@ from collections.abc import Callable
 from podium.core.machine import Machine
 from podium.model.ids import RunId
 from podium.model.plan import Plan
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import EventLog
-from podium.runtime.spilling import whole
+from podium.runtime.spilling import Values, whole
 
 _READ_AT_ONCE = 5000
 
 
 async def replayed(
-    log: EventLog, run_id: RunId, plan: Plan, payloads: Callable[[], ArtifactStore] | None = None
+    log: EventLog, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None = None
 ) -> Machine:
     machine = Machine(plan)
     while records := await log.read(run_id, after=machine.last_seq, limit=_READ_AT_ONCE):

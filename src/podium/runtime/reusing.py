@@ -25,12 +25,11 @@ from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
 from podium.model.plan import PLAIN_WORK, Plan, Step
 from podium.model.runs import Run, RunQuery
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import EventLog, Store
 from podium.runtime.drive import Tasks
 from podium.runtime.fingerprints import Fingerprints, digest_of
 from podium.runtime.rundir import RunDirectory, inside, write_atomically
-from podium.runtime.spilling import hydrate, is_spilled
+from podium.runtime.spilling import Values, hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder, TaskResult
 
@@ -156,7 +155,7 @@ class Reuse:
         runs: Path,
         cached: Callable[[], Awaitable[dict[str, EventRecord]]],
         before: Before | None = None,
-        payloads: Callable[[Path], ArtifactStore] | None = None,
+        values: Callable[[RunId], Values] | None = None,
     ) -> None:
         self._host = host
         self._runs = runs
@@ -164,7 +163,7 @@ class Reuse:
         self._fingerprints = Fingerprints(host)
         self._cached: asyncio.Task[dict[str, EventRecord]] | None = None
         self._before = before
-        self._payloads = payloads
+        self._values = values
 
     def needs_no_look(self, order: TaskOrder) -> bool:
         """Whether the attempt is given no files, and no earlier one may stand for it."""
@@ -236,11 +235,10 @@ class Reuse:
         if not is_spilled(record.payload):
             payload: dict[str, Any] = msgspec.json.decode(record.payload)
             return payload
-        if self._payloads is None:
+        if self._values is None:
             raise NotTheSame("its large values are kept elsewhere")
-        directory = RunDirectory(self._runs, record.run.run_id)
         try:
-            return await hydrate(record.payload, self._payloads(directory.payloads))
+            return await hydrate(record.payload, self._values(record.run.run_id))
         except PodiumError as error:
             raise NotTheSame(f"its large values are gone: {error}") from error
 

@@ -2,6 +2,7 @@
 
     runs/<run id>/state.json          how the run stands, folded from the log
     runs/<run id>/workflow.yaml       what was run; plan.json is what it was compiled to
+    runs/<run id>/run.json            what the store knows of the run besides its events
     runs/<run id>/logs/workflow.jsonl one line per event, for people; events.jsonl, for programs
     runs/<run id>/logs/steps/         what each visit wrote: <step>.<attempt>.out and .err
                                       and of agents: .prompt, .txt (the answer), .progress, .session

@@ -1,26 +1,120 @@
-"""Large values leave an event before it is recorded: they become artifacts, and the event refers to them (G48).
+"""Large values leave an event before it is recorded: the store keeps them apart, and the event refers to them (G48).
 
-The artifact is durable before the event that names it. What decides about a run never moves: its error, its exit code,
-its usage stay in the event, whatever their size.
+A value is durable in the store, by its SHA-256, before the event that names it, so that a backup or an export of the
+store is complete. The run's directory has a copy, so that the store can be rebuilt from it. What decides about a run
+never moves: its error, its exit code, its usage stay in the event, whatever their size.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from podium.errors import PayloadTooLarge
+from podium.errors import ContentMissing, PayloadTooLarge, PodiumError
 from podium.model.artifacts import ArtifactRef
 from podium.model.events import MOST_PAYLOAD_BYTES, EventRecord, encode_payload
-from podium.ports.artifacts import ArtifactStore
+from podium.model.ids import RunId
+from podium.ports.artifacts import ArtifactNotFound, ArtifactStore
+from podium.ports.store import Contents
+from podium.runtime.rundir import RunDirectory
 
 SPILL_FROM_BYTES: Final = 64 * 1024
 NEVER_SPILLED: Final = frozenset({"error", "exitCode", "reasonCode", "usage"})
 _MARK: Final = "$artifact"
+_VALUES: Final = "values/"
+_KIND: Final = "payload"
+
+MakeFolder: TypeAlias = Callable[[Path], ArtifactStore]
 
 
-async def spill(payload: Mapping[str, Any], artifacts: ArtifactStore) -> bytes:
-    """The bytes of a payload that fits into an event: its largest fields, as many as need be, moved to artifacts."""
+class Values(Protocol):
+    """Where large values go, and come from."""
+
+    async def put(self, content: bytes, /, *, kind: str) -> ArtifactRef: ...
+
+    async def read(self, ref: ArtifactRef) -> bytes: ...
+
+
+def value_name(digest: str) -> str:
+    """What a value is called among the contents of its run."""
+    return f"{_VALUES}{digest}"
+
+
+def is_value(name: str) -> bool:
+    return name.startswith(_VALUES)
+
+
+class RunValues:
+    """The values of a run: in the store, and a copy of each in the run's directory."""
+
+    def __init__(
+        self, contents: Contents, run_id: str, copies: Callable[[], ArtifactStore] | None = None
+    ) -> None:
+        self._contents = contents
+        self._run_id = RunId(run_id)
+        self._copies = copies
+
+    async def put(self, content: bytes, /, *, kind: str) -> ArtifactRef:
+        ref = _ref_of(content, kind)
+        assert ref.sha256 is not None
+        await self._contents.keep(self._run_id, {value_name(ref.sha256): content})
+        await self.copy(content)
+        return ref
+
+    async def copy(self, content: bytes) -> None:
+        """Into the directory only. A full disk there does not change how the run goes."""
+        if self._copies is not None:
+            with contextlib.suppress(PodiumError, OSError):
+                await self._copies().put(content, kind=_KIND)
+
+    async def read(self, ref: ArtifactRef) -> bytes:
+        name = value_name(ref.sha256 or "")
+        try:
+            return await self._contents.kept(self._run_id, name)
+        except ContentMissing:
+            if self._copies is None:
+                raise
+        # A run that an earlier version has begun.
+        try:
+            return await self._copies().read(ref)
+        except ArtifactNotFound as error:
+            raise ContentMissing(self._run_id, name, ", nor has its directory") from error
+
+
+def values_of(
+    contents: Contents, run_id: str, directory: RunDirectory, make: MakeFolder | None
+) -> Callable[[], RunValues]:
+    """The folder of the copies is made for the first of them."""
+    copies = cache(lambda: make(directory.payloads)) if make is not None else None
+    return cache(lambda: RunValues(contents, run_id, copies))
+
+
+class NewValues:
+    """Values of a run that is about to be created: they are stored together with it."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, bytes] = {}
+
+    async def put(self, content: bytes, /, *, kind: str) -> ArtifactRef:
+        ref = _ref_of(content, kind)
+        self.contents[value_name(ref.sha256 or "")] = content
+        return ref
+
+    async def read(self, ref: ArtifactRef) -> bytes:
+        return self.contents[value_name(ref.sha256 or "")]
+
+
+def _ref_of(content: bytes, kind: str) -> ArtifactRef:
+    digest = sha256(content).hexdigest()
+    return ArtifactRef(f"sha256:{digest}", kind, digest, len(content))
+
+
+async def spill(payload: Mapping[str, Any], values: Values) -> bytes:
+    """The bytes of a payload that fits into an event: its largest fields, as many as need be, moved away."""
     encoded = encode_payload(payload)
     if len(encoded) <= MOST_PAYLOAD_BYTES:
         return encoded
@@ -29,7 +123,7 @@ async def spill(payload: Mapping[str, Any], artifacts: ArtifactStore) -> bytes:
     for name in sorted(sizes, key=lambda name: (-sizes[name], name)):
         if sizes[name] <= SPILL_FROM_BYTES:
             break
-        ref = await artifacts.put(encode_payload(fields[name]), kind="payload")
+        ref = await values.put(encode_payload(fields[name]), kind=_KIND)
         fields[name] = {_MARK: msgspec.to_builtins(ref)}
         encoded = encode_payload(fields)
         if len(encoded) <= MOST_PAYLOAD_BYTES:
@@ -44,18 +138,35 @@ def is_spilled(payload: bytes) -> bool:
     return _MARK.encode() in payload
 
 
-async def whole(record: EventRecord, artifacts: Callable[[], ArtifactStore] | None) -> EventRecord:
+async def whole(record: EventRecord, values: Callable[[], Values] | None) -> EventRecord:
     """The record as it was before large values left it: what decides about a run has to see them."""
-    if artifacts is None or not is_spilled(record.payload):
+    if values is None or not is_spilled(record.payload):
         return record
-    return msgspec.structs.replace(record, payload=encode_payload(await hydrate(record.payload, artifacts())))
+    return msgspec.structs.replace(record, payload=encode_payload(await hydrate(record.payload, values())))
 
 
-async def hydrate(payload: bytes, artifacts: ArtifactStore) -> dict[str, Any]:
+def spilled_refs(payload: bytes) -> list[ArtifactRef]:
+    """What a payload refers to."""
+    if not is_spilled(payload):
+        return []
+    fields: dict[str, Any] = msgspec.json.decode(payload)
+    return [msgspec.convert(value[_MARK], ArtifactRef) for value in fields.values() if _is_reference(value)]
+
+
+def _is_reference(value: Any) -> bool:
+    return isinstance(value, dict) and set(value) == {_MARK}
+
+
+async def hydrate(payload: bytes, values: Values) -> dict[str, Any]:
     """A payload with what was moved away put back; for those who ask for it."""
     fields: dict[str, Any] = msgspec.json.decode(payload)
+    return await put_back(fields, values)
+
+
+async def put_back(fields: dict[str, Any], values: Values) -> dict[str, Any]:
+    """The same of fields that were read already."""
     for name, value in fields.items():
-        if isinstance(value, dict) and set(value) == {_MARK}:
+        if _is_reference(value):
             ref = msgspec.convert(value[_MARK], ArtifactRef)
-            fields[name] = msgspec.json.decode(await artifacts.read(ref))
+            fields[name] = msgspec.json.decode(await values.read(ref))
     return fields

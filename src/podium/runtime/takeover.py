@@ -25,9 +25,8 @@ from podium.model.events import (
 from podium.model.ids import RunId
 from podium.model.plan import Approval, Plan
 from podium.model.times import Timestamp
-from podium.ports.artifacts import ArtifactStore
 from podium.ports.store import EventLog
-from podium.runtime.spilling import spill, whole
+from podium.runtime.spilling import Values, spill, whole
 from podium.runtime.writing import foreseen, new_event
 
 _READ_AT_ONCE: Final = 5000
@@ -68,7 +67,7 @@ class Takeovers:
         plan: Plan,
         plan_sha256: str,
         identity: RunIdentity,
-        payloads: Callable[[], ArtifactStore] | None,
+        payloads: Callable[[], Values] | None,
     ) -> None:
         self._log = log
         self._plan = plan
@@ -216,7 +215,7 @@ def _without_open_starts(copies: Sequence[EventWrite]) -> list[EventWrite]:
 
 
 async def _numbered(
-    identity: RunIdentity, writes: Sequence[EventWrite], payloads: Callable[[], ArtifactStore] | None
+    identity: RunIdentity, writes: Sequence[EventWrite], payloads: Callable[[], Values] | None
 ) -> Any:
     for number, write in enumerate(writes):
         yield number, await whole(foreseen(identity, write, number + 1, write.payload), payloads)

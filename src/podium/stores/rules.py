@@ -219,7 +219,7 @@ def first_row(new: NewRun, now: Timestamp) -> Run:
         concurrency_key=new.concurrency_key,
         plan_sha256=new.plan_sha256,
         inputs_sha256=new.inputs_sha256,
-        created_at=now,
+        created_at=new.created_at or now,
         updated_at=now,
         start_at=new.start_at,
         engine=None,

@@ -49,6 +49,8 @@ def check_texts_of_run(new: NewRun) -> None:
     check_name("inputs_sha256", new.inputs_sha256)
     if new.start_at is not None:
         _check_moment("start_at", new.start_at)
+    if new.created_at is not None:
+        _check_moment("created_at", new.created_at)
 
 
 def check_contents(contents: Iterable[str]) -> None:

@@ -1,0 +1,150 @@
+"""Make a lost store again from run directories.
+
+`logs/events.jsonl` is the source: it has every event as it was recorded. `run.json`, the plan, the workflow file and
+the copies of large values come from beside it. The log in a directory is written a moment after the store's and is not
+synced, so its end may be torn or missing: a run then continues from what is there.
+"""
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from podium.core.canonical import canonical_sha256
+from podium.errors import PodiumError
+from podium.model.events import EventType, RunIdentity
+from podium.operations.transfer import EventLine, write_of
+from podium.ports.store import Store
+from podium.runtime.kept_plan import PLAN
+from podium.runtime.restoring import files_to_keep
+from podium.runtime.run_file import RunFacts, new_run, read_run_file
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import MakeFolder, spilled_refs, value_name
+
+
+class StoreExists(PodiumError):
+    """A store is rebuilt where there is none: what is there might be lost otherwise."""
+
+    code = "STORE_EXISTS"
+
+
+class RebuiltRun(NamedTuple):
+    """What became of a run directory. Without a status the run could not be rebuilt."""
+
+    run_id: str
+    events: int
+    status: str | None
+    # What is not as it was, and why.
+    notes: tuple[str, ...]
+
+
+async def rebuild_store(store: Store, runs: Path, folder: MakeFolder) -> list[RebuiltRun]:
+    """Put every run that has a directory below `runs` into an empty store, the oldest first."""
+    if (await store.stats()).runs:
+        raise StoreExists("the store has runs already; a store is rebuilt where there is none")
+    found = [_read_log(RunDirectory(runs, path.name)) for path in sorted(runs.iterdir()) if _is_run(path)]
+    found.sort(key=lambda log: log.lines[0].emitted_at if log.lines else "")
+    return [await _rebuild(store, log, folder) for log in found]
+
+
+def has_runs(runs: Path) -> bool:
+    """Whether there is something to rebuild a store from."""
+    try:
+        return any(_is_run(path) for path in runs.iterdir())
+    except OSError:
+        return False
+
+
+def _is_run(path: Path) -> bool:
+    return path.is_dir() and any((path / name).exists() for name in ("logs/events.jsonl", "run.json", PLAN))
+
+
+class _Log(NamedTuple):
+    directory: RunDirectory
+    identity: RunIdentity | None
+    lines: Sequence[EventLine]
+    notes: tuple[str, ...]
+
+
+def _read_log(directory: RunDirectory) -> _Log:
+    """The events up to the first line that cannot be read, or does not follow the one before."""
+    lines: list[EventLine] = []
+    identity: RunIdentity | None = None
+    notes: tuple[str, ...] = ()
+    try:
+        written = (directory.logs / "events.jsonl").read_bytes().split(b"\n")
+    except OSError as error:
+        return _Log(directory, None, (), (f"logs/events.jsonl cannot be read: {error.strerror}",))
+    for number, text in enumerate(written, start=1):
+        if not text and number == len(written):
+            break
+        try:
+            line = msgspec.json.decode(text, type=EventLine)
+            identity = identity or msgspec.json.decode(text, type=RunIdentity)
+            if (line.run_id, line.run_seq) != (directory.path.name, number):
+                raise ValueError(f"it is event {line.run_seq} of run {line.run_id!r}")
+            lines.append(line)
+        except (msgspec.DecodeError, msgspec.ValidationError, ValueError) as error:
+            is_torn = number == len(written)
+            notes = (
+                ("partial: the last line is torn and is left out",)
+                if is_torn
+                else (f"partial: line {number} cannot be used ({error}); it and what follows are left out",)
+            )
+            break
+    return _Log(directory, identity, lines, notes)
+
+
+async def _rebuild(store: Store, log: _Log, folder: MakeFolder) -> RebuiltRun:
+    run_id = log.directory.path.name
+    if not log.lines or log.identity is None:
+        return RebuiltRun(run_id, 0, None, log.notes or ("its log has no events",))
+    try:
+        contents = await files_to_keep(log.directory, folder)
+        facts = read_run_file(log.directory)
+        if facts is None or facts.run != log.identity:
+            facts = _facts_from(log, contents)
+        created = await store.create_run(new_run(facts), [write_of(line) for line in log.lines], contents)
+    except (PodiumError, OSError) as error:
+        return RebuiltRun(run_id, 0, None, (*log.notes, f"it cannot be rebuilt: {error}"))
+    return RebuiltRun(
+        run_id, len(log.lines), created.run.status.value, (*log.notes, *_missing(log, contents))
+    )
+
+
+def _missing(log: _Log, contents: dict[str, bytes]) -> list[str]:
+    missing = (
+        [] if PLAN in contents else ["plan.json is missing: the run can be looked at, but not continued"]
+    )
+    for line in log.lines:
+        missing.extend(
+            f"event {line.run_seq} refers to a large value that is not in payloads/"
+            for ref in spilled_refs(bytes(line.payload))
+            if value_name(ref.sha256 or "") not in contents
+        )
+    return missing
+
+
+def _facts_from(log: _Log, contents: dict[str, bytes]) -> RunFacts:
+    """Of a directory without `run.json`: as far as its events have it."""
+    assert log.identity is not None
+    queued: dict[str, Any] = {}
+    started: dict[str, Any] = {}
+    for line in log.lines[:20]:
+        if line.event_type == EventType.RUN_QUEUED:
+            queued = msgspec.json.decode(line.payload)
+        elif line.event_type == EventType.RUN_STARTED:
+            started = msgspec.json.decode(line.payload).get("run") or {}
+    plan = contents.get("plan.1.json", contents.get(PLAN, b""))
+    return RunFacts(
+        run=log.identity,
+        run_request_id=log.identity.run_id,
+        priority=0,
+        concurrency_key=None,
+        plan_sha256=sha256(plan).hexdigest(),
+        inputs_sha256=canonical_sha256(queued.get("inputs", {})),
+        metadata={name: started[name] for name in ("workspace", "name") if name in started},
+        created_at=log.lines[0].emitted_at,
+    )

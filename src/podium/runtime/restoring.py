@@ -1,0 +1,140 @@
+"""A run's directory made again from the store: everything in it that follows from the log.
+
+Plan, workflow file, large values, `state.json` and both logs come back. What steps left behind does not: their files
+and what they printed are in no store, and are named.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from podium.model.artifacts import ArtifactRef
+from podium.model.commands import RunTask
+from podium.model.events import EventRecord
+from podium.model.leases import Fence, Lease
+from podium.model.runs import Run
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+from podium.runtime.drive import Driver, World
+from podium.runtime.journal import Journal
+from podium.runtime.kept_plan import PLAN, is_plan_file, load_plan
+from podium.runtime.lock import RunLock, RunLocked
+from podium.runtime.run_file import write_run_file
+from podium.runtime.rundir import RunDirectory, write_atomically
+from podium.runtime.spilling import MakeFolder, RunValues, is_value, value_name, values_of
+from podium.runtime.state_file import StateFile
+from podium.runtime.tasks.order import TaskResult
+
+
+def is_lost(directory: RunDirectory) -> bool:
+    return not directory.plan.exists()
+
+
+async def restore_directory(
+    store: Store, clock: Clock, directory: RunDirectory, run: Run, folder: MakeFolder
+) -> list[str] | None:
+    """Make a lost directory again; None if it is not lost, or another process is at it.
+
+    Returns the files that the log mentions and that cannot be made again, by their names in the directory.
+    """
+    if not is_lost(directory) or not await store.list_kept(run.identity.run_id):
+        return None
+    values = values_of(store, run.identity.run_id, directory, folder)
+    lock = RunLock(directory.lock, run.identity.run_id)
+    directory.make()
+    try:
+        await lock.take(_nobody, wait=0)
+    except RunLocked:
+        return None
+    try:
+        await write_views(store, clock, directory, run, values)
+        await restore_files(store, directory, run, values())
+        return [
+            name for name in await _mentioned(store, run, directory) if not (directory.path / name).exists()
+        ]
+    finally:
+        lock.give()
+
+
+async def restore_files(store: Store, directory: RunDirectory, run: Run, values: RunValues) -> None:
+    """What the store keeps for the run and its directory does not have; the plan last: with it, the rest is there."""
+    run_id = run.identity.run_id
+    names = [kept.name for kept in await store.list_kept(run_id)]
+    write_run_file(directory, run)
+    for name in sorted(names, key=lambda name: name == PLAN):
+        if is_value(name):
+            await values.copy(await store.kept(run_id, name))
+        elif is_plan_file(name):
+            write_atomically(directory.path / name, await store.kept(run_id, name), durable=False)
+
+
+async def files_to_keep(directory: RunDirectory, make: MakeFolder | None) -> dict[str, bytes]:
+    """What a directory has and the store should have, too: of a run that an earlier version created."""
+    files = [file for file in directory.path.iterdir() if is_plan_file(file.name)]
+    contents = {file.name: file.read_bytes() for file in files}
+    if make is not None and directory.payloads.is_dir():
+        folder = make(directory.payloads)
+        async for stored in folder.list():
+            ref = ArtifactRef(f"sha256:{stored.sha256}", "payload", stored.sha256, stored.size)
+            contents[value_name(stored.sha256)] = await folder.read(ref)
+    return contents
+
+
+async def write_views(
+    store: Store, clock: Clock, directory: RunDirectory, run: Run, values: Callable[[], RunValues]
+) -> None:
+    """`state.json` and the logs, as the log has them now. The caller holds the run's lock."""
+    plan = await load_plan(store, directory, run)
+    world = World(store, clock, NoTasks(), lambda _question: False, payloads=values)
+    driver = Driver(plan, run.identity, Fence(generation=0), world)
+    journal = Journal(directory)
+    state = StateFile(directory, plan, run.identity.run_id, driver)
+    world.views += [journal, state]
+    await driver.replay()
+    with contextlib.suppress(OSError):
+        state.write_last()
+    with contextlib.suppress(OSError):
+        journal.close()
+
+
+async def _mentioned(store: Store, run: Run, directory: RunDirectory) -> list[str]:
+    found: dict[str, None] = {}
+    after = 0
+    while records := await store.read(run.identity.run_id, after=after, limit=5000):
+        after = records[-1].run_seq
+        for record in records:
+            if record.step_id is not None:
+                found.update(dict.fromkeys(_files_of(record, directory)))
+    return list(found)
+
+
+def _files_of(record: EventRecord, directory: RunDirectory) -> Iterator[str]:
+    """The files that the end of a step tells of: what it kept, and what it printed, if that was anything."""
+    if b'"artifacts"' not in record.payload and b'"output"' not in record.payload:
+        return
+    payload: dict[str, Any] = msgspec.json.decode(record.payload)
+    for artifact in payload.get("artifacts") or ():
+        if isinstance(artifact, dict) and isinstance(artifact.get("path"), str):
+            yield f"{directory.artifacts.name}/{artifact['path']}"
+    if payload.get("output"):
+        log = directory.step_file(str(record.step_id), record.logical_attempt_id, "out")
+        yield str(log.relative_to(directory.path))
+
+
+async def _nobody() -> Lease | None:
+    return None
+
+
+class NoTasks:
+    """For a log that is only read: nothing is carried out."""
+
+    def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
+        raise AssertionError(f"{task.path} is begun by a reader")
+
+    def stop(self, path: str, attempt: int, code: str, *, force: bool) -> bool:
+        return False
+
+    async def stop_orphans(self) -> None:
+        pass
