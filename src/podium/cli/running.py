@@ -36,7 +36,7 @@ from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.env_files import kept_facts
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.signals import RunIsOver, check_may_drive, check_signal, send_signal
-from podium.operations.workflows import load_workflow
+from podium.operations.workflows import load_workflow, looks_like_contract
 from podium.permissions import readable_by_others
 from podium.ports.engine import LEFT, Driving, Engine, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
@@ -44,6 +44,7 @@ from podium.runtime.ends import last_end
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
+from podium.runtime.workspaces import move_workspace
 from podium.wiring import (
     check_run,
     installed_providers,
@@ -143,6 +144,13 @@ def run(
     """
     del engine
     name, content = read_file(file)
+    if looks_like_contract(content, name):
+        say(
+            f"'{visible(name)}' is a node contract, not a workflow; check it with `podium contract validate "
+            f"{shlex.quote(name)}`",
+            err=True,
+        )
+        return INVALID_FILE
     reading = load_workflow(
         content, name, workspace=workspace, missing_is_error=True, installed_providers=installed_providers
     )
@@ -193,11 +201,17 @@ def run(
     metavar="KEY=AMOUNT",
     help="Raise the budget first: usd=5, tokens=100000, STEP.usd=2 for a step's own.",
 )
+@click.option(
+    "--workspace",
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    help="Where commands run from now on, if the folder was moved.",
+)
 @_NO_WAIT
 @env_file_option
 @store_option
 def resume(
     run_id: str,
+    workspace: Path | None,
     env_files: tuple[Path, ...],
     as_json: bool,
     quiet: bool,
@@ -276,6 +290,8 @@ def resume(
                 )
         if raised is not None:
             await _raise_budget(opened, folder, known, raised)
+        if workspace is not None:
+            move_workspace(RunDirectory(folder, run_id), workspace)
         # What is done is decided by what the run is now, whatever becomes of it until it is this process's turn.
         end = await last_end(opened, known)
         _begin(view, RunId(run_id))
@@ -325,7 +341,9 @@ async def _drive_again(
 
 @click.command()
 @click.argument("run_id", metavar="RUN")
-@click.option("--from", "step", required=True, metavar="STEP", help="Where to begin: a step the run came to.")
+@click.option(
+    "--from", "step", metavar="STEP", help="Where to begin: a step the run came to. [default: the start]"
+)
 @click.option("--run-id", "new_id", help="The id of the new run. [default: a new one]")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
@@ -335,7 +353,7 @@ async def _drive_again(
 @store_option
 def rerun(
     run_id: str,
-    step: str,
+    step: str | None,
     env_files: tuple[Path, ...],
     new_id: str | None,
     as_json: bool,
@@ -345,7 +363,7 @@ def rerun(
     replay: Path | None,
     store: str | None,
 ) -> int:
-    """Run what was run before once more, from STEP on, as a new run.
+    """Run what was run before once more, from STEP or from its start on, as a new run.
 
     Results and files of the steps before it are taken over and not made again. The earlier run stays as it is.
     """
@@ -357,7 +375,7 @@ def rerun(
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
         variables = use_env_files(env_files)
-        command = f"podium rerun {run_id} --from {shlex.quote(step)}"
+        command = f"podium rerun {run_id}" + (f" --from {shlex.quote(step)}" if step is not None else "")
         await require_env_files(opened, folder, await opened.get_run(RunId(run_id)), variables, command)
         request = await rerun_request(opened, folder, RunId(run_id), step, new_id, payloads=payload_store)
         request = replace(request, env_files=kept_facts(variables))

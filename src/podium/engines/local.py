@@ -57,6 +57,7 @@ from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.performing import RunTasks
+from podium.runtime.workspaces import check_workspace, workspace_of
 from podium.runtime.writing import new_event
 
 if TYPE_CHECKING:
@@ -425,7 +426,9 @@ class LocalEngine:
         run = await self._store.get_run(run_id)
         plan = await load_plan(self._store, directory, run)
         await self._keep_or_restore(run, directory)
-        workspace = Path(msgspec.json.decode(run.metadata).get("workspace", "."))
+        workspace = workspace_of(directory, run)
+        if check:
+            check_workspace(run, workspace)
         if check and run.head > 1:
             self.check(plan, workspace).require()
         processes.become_subreaper()

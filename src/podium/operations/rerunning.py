@@ -17,16 +17,23 @@ from podium.runtime.kept_plan import load_plan, load_source
 from podium.runtime.reusing import results_before
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, values_of, whole
+from podium.runtime.workspaces import workspace_of
 
 
 async def rerun_request(
-    store: Store, runs: Path, original: RunId, step: str, run_id: str | None = None, *, payloads: MakeFolder
+    store: Store,
+    runs: Path,
+    original: RunId,
+    step: str | None,
+    run_id: str | None = None,
+    *,
+    payloads: MakeFolder,
 ) -> RunRequest:
     """The wish for that run: the same plan, inputs and workspace. Raises `InvalidInput` if the step was not reached."""
     run = await store.get_run(original)
     directory = RunDirectory(runs, original)
     plan = await load_plan(store, directory, run)
-    if await results_before(store, original, step) is None:
+    if step is not None and await results_before(store, original, step) is None:
         raise InvalidInput(
             f"run {original!r} never came to a step {step!r}; `podium events {original}` shows those it came to"
         )
@@ -73,7 +80,7 @@ async def _request(
         inputs,
         None,
         await load_source(store, directory, run),
-        Path(msgspec.json.decode(run.metadata).get("workspace", ".")),
+        workspace_of(directory, run),
         tenant_id=run.identity.tenant_id,
         project_id=run.identity.project_id,
         environment_id=run.identity.environment_id,

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from podium.language.files import FoundFile
-from podium.language.reader import MAX_BYTES
+from podium.language.reader import MAX_BYTES, read_yaml
+from podium.language.tree import Mapping, plain
 from podium.language.workflow import WorkflowReading, read_workflow
 
 # Standard input, on the command line and in messages.
@@ -66,3 +67,12 @@ def load_workflow(
         missing_is_error=missing_is_error,
         installed_providers=installed_providers,
     )
+
+
+def looks_like_contract(content: bytes, name: str) -> bool:
+    """Whether the file describes a node: it has the key of a contract that no workflow has."""
+    if b"workflow_coordination" not in content:
+        return False
+    root = read_yaml(content, name).root
+    written = plain(root) if isinstance(root, Mapping) else None
+    return isinstance(written, dict) and "workflow_coordination" in written

@@ -1,0 +1,124 @@
+"""What messages and help texts suggest works as printed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from podium.cli.app import cli
+from tests.acceptance.podium import Place, ended, until
+
+ROOT = Path(__file__).parents[2]
+_PRINTED = re.compile(r"`(podium [a-z][^`\n]*)`")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def suggestions() -> list[str]:
+    files = [*(ROOT / "src" / "podium").rglob("*.py"), ROOT / "docs" / "errors.md"]
+    found = {text for file in files for text in _PRINTED.findall(file.read_text())}
+    return sorted(found)
+
+
+@pytest.mark.parametrize("suggested", suggestions())
+def test_every_suggested_command_exists_with_its_options(suggested: str) -> None:
+    words = [word for word in shlex.split(re.sub(r"\{[^}]*\}", "X", suggested)) if word != "..."]
+    command, rest = command_of(words[1:])
+    known = {
+        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    assert not isinstance(command, click.Group) or not rest, suggested
+    for word in rest:
+        if word.startswith("-") and word != "-":
+            assert word.partition("=")[0] in known | {"--help"}, suggested
+
+
+def command_of(words: list[str]) -> tuple[click.Command, list[str]]:
+    command: click.Command = cli
+    while words and isinstance(command, click.Group):
+        found = command.get_command(click.Context(cli), words[0])
+        assert found is not None, words
+        command, words = found, words[1:]
+    return command, words
+
+
+def test_printed_commands_work_with_the_places_that_were_given(place: Place) -> None:
+    place.write("steps: [{name: A b, command: ['false']}]")
+    runs = "else where"
+    shown = place.run("run", "w.yaml", "--run-id", place.run_id, "--runs", runs, code=1).stdout
+    printed = _PRINTED.findall(shown)
+    assert printed
+    for command in printed:
+        assert "--runs 'else where'" in command
+        place.run(*shlex.split(command)[1:], code=1 if " resume " in command else 0)
+    for name in ("why", "report", "events", "cancel", "logs"):
+        place.run(name, place.run_id, "--runs", runs)
+
+
+def test_every_command_that_takes_a_run_takes_runs_and_store() -> None:
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        options = {option for parameter in command.params for option in parameter.opts}
+        if any(
+            parameter.name == "run_id" and isinstance(parameter, click.Argument)
+            for parameter in command.params
+        ):
+            assert {"--runs", "--store"} <= options, name
+
+
+def test_an_unknown_step_of_a_run_is_refused_with_a_suggestion(place: Place) -> None:
+    place.write("steps: [{name: Build, command: ['true']}]")
+    place.run("run", "w.yaml", "--run-id", place.run_id)
+    place.run("logs", place.run_id, "Build")
+    assert "Build" in place.run("logs", place.run_id, "Biuld", code=64).stderr
+
+
+def test_a_contract_given_to_run_is_named_as_one(place: Place) -> None:
+    contract = ROOT / "examples" / "contracts" / "etl_pipeline.yaml"
+    told = place.run("run", str(contract), code=65).stderr
+    assert "is a node contract" in told
+    (command,) = _PRINTED.findall(told)
+    place.run(*shlex.split(command)[1:])
+
+
+def test_rerun_without_a_step_begins_at_the_start(place: Place) -> None:
+    place.write("steps: [{name: A, command: [sh, -c, 'echo A >> story']}]")
+    place.run("run", "w.yaml", "--run-id", place.run_id)
+    told = place.run("resume", place.run_id, code=64).stderr
+    (command,) = [one for one in _PRINTED.findall(told) if "rerun" in one]
+    place.run(*shlex.split(command)[1:])
+    assert (place.folder / "story").read_text() == "A\nA\n"
+
+
+def test_a_moved_workspace_is_named_and_its_new_place_is_remembered(place: Place) -> None:
+    work = place.folder / "work"
+    work.mkdir()
+    place.write("steps: [{name: A, command: [sh, -c, 'touch begun; test -f ok']}]")
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--workspace", "work", code=1)
+    moved = work.rename(place.folder / "moved")
+    assert f"the workspace '{work}' of run" in place.run("resume", place.run_id, code=78).stderr
+    place.run("resume", place.run_id, "--workspace", "moved", code=1)
+    (moved / "ok").touch()
+    place.run("resume", place.run_id)
+
+
+def test_a_run_killed_in_a_renamed_project_folder_continues_there(tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    before.mkdir()
+    place = Place(before)
+    place.write("steps: [{name: A, command: [sh, -c, 'touch begun; test -f ok || sleep 60']}]")
+    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "-q")
+    until((before / "begun").exists)
+    process.kill()
+    ended(process)
+    renamed = Place(before.rename(tmp_path / "after"))
+    (renamed.folder / "ok").touch()
+    renamed.run("resume", place.run_id, code=78)
+    renamed.run("resume", place.run_id, "--workspace", ".")
