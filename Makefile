@@ -7,7 +7,7 @@
 #   make plant   break every rule of docs/conformance in turn; the tests of the rule must notice
 #   make mutate  plant mechanical faults in core/graph.py and the executor; the tests must notice
 #   make fuzz    a million hostile inputs for the reader, expressions and templates
-#   make torture ten thousand random plans through the machine, two thousand kills of real processes
+#   make torture ten thousand random plans through the machine, ten thousand with operators at work, two thousand kills
 #   make clean   remove what the other targets made
 
 PYTHON ?= python3
@@ -68,6 +68,7 @@ fuzz: $(VENV)/dev
 
 torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --plans 10000
+	$(BIN)/python -m tests.torture.operating --seeds 10000
 	$(BIN)/python -m tests.torture.kills --kills 2000
 
 # Rewrites the "tests" column of the conformance tables from the markers in the tests.
