@@ -70,6 +70,7 @@ torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --plans 10000
 	$(BIN)/python -m tests.torture.operating --seeds 10000
 	$(BIN)/python -m tests.torture.kills --kills 2000
+	$(BIN)/python -m tests.torture.copies
 
 # Rewrites the "tests" column of the conformance tables from the markers in the tests.
 conformance: $(VENV)/dev
