@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -16,7 +15,9 @@ from podium.testing.events import event
 from podium.testing.store_promises import R1, started
 from tests.promises.sqlite.worlds import SqliteWorld
 
-PATIENCE = timedelta(seconds=0.4)
+# Of the one append that is kept waiting; everything else is given what a busy machine needs.
+PATIENCE_SECONDS = 0.4
+AMPLE = timedelta(seconds=60)
 
 
 # --- the two flags --------------------------------------------------------------------------------
@@ -75,7 +76,7 @@ def test_wherever_the_writer_and_the_caller_meet_at_least_one_of_them_notices(
 
 @pytest.fixture
 def store(world: SqliteWorld) -> Iterator[SqliteStore]:
-    store = world.open(patience=PATIENCE)
+    store = world.open(patience=AMPLE)
     yield store
     world.run(store.close())
 
@@ -101,7 +102,7 @@ def test_whoever_loses_patience_is_told_what_became_of_the_change(
     def outlast_patience() -> None:
         """On the writer's thread: stand still until the caller has been told."""
         if not ended.is_set():
-            assert ended.wait(10)
+            assert ended.wait(60)
 
     def standing_still(sound: Callable[..., Any], *, afterwards: bool = False) -> Callable[..., Any]:
         def call(*args: Any) -> Any:
@@ -127,10 +128,12 @@ def test_whoever_loses_patience_is_told_what_became_of_the_change(
             monkeypatch.setattr(writer.Writer, "_commit", standing_still(writer.Writer._commit))
         write = event("r1", "StepStarted", "a")
         store._writer._crowded = True  # as among many callers: the thread does it
-        began = time.monotonic()
+        monkeypatch.setattr(store._writer, "_patience", PATIENCE_SECONDS)
         with pytest.raises(StoreUnavailable, match=told):
             await store.append(R1, [write], fence=lease.fence)
-        assert time.monotonic() - began < 5
+        # The writer still stands still: patience ended by itself.
+        assert not ended.is_set()
+        monkeypatch.setattr(store._writer, "_patience", AMPLE.total_seconds())
         ended.set()
         # Whatever the thread had in hand is done before this is.
         await store.append(R1, [event("r1", "StepStarted", "b")], fence=lease.fence)
@@ -140,4 +143,4 @@ def test_whoever_loses_patience_is_told_what_became_of_the_change(
         assert answer.duplicate == ("a" in steps)
         assert await store.problems() == []
 
-    world.run(asyncio.wait_for(scenario(), 30))
+    world.run(asyncio.wait_for(scenario(), 90))
