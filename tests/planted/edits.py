@@ -161,7 +161,10 @@ def _find(tree: ast.Module, place: str, find: Find, nth: int | None) -> Match:
 
 
 def _in(roots: Found, source: str) -> list[Match]:
-    pattern = Pattern(dedent(source))
+    try:
+        pattern = Pattern(dedent(source))
+    except (SyntaxError, ValueError) as error:
+        raise CannotPlant(f"{source!r} is not Python: {error}") from error
     return [match for root in roots for match in pattern.find(root)]
 
 

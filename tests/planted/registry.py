@@ -4,14 +4,17 @@ import os
 from datetime import UTC, datetime
 from typing import Final
 
-from tests.planted import language, log, machine, nodes
+from tests.planted import language, log, machine, node_sections, nodes, runs
 from tests.planted.cannot import CANNOT
 from tests.planted.faults import Fault
 
+# By the file of tests/planted that has them.
 GROUPS: Final[dict[str, list[Fault]]] = {
     "log": log.FAULTS,
     "language": language.FAULTS,
+    "runs": runs.FAULTS,
     "nodes": nodes.FAULTS,
+    "node_sections": node_sections.FAULTS,
     "machine": machine.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]

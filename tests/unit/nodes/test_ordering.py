@@ -54,14 +54,14 @@ def test_a_step_without_any_connection_is_executed_in_the_first_wave() -> None:
 
 @pytest.mark.rule("N10", "NR18")
 def test_priority_does_not_order_steps() -> None:
-    steps = [step("low", priority=1), step("high", priority=1000)]
-    assert order_of(steps) == emitted_names(execute(steps)) == ["low", "high"]
+    steps = [step("middle", priority=500), step("low", priority=1), step("high", priority=1000)]
+    assert order_of(steps) == emitted_names(execute(steps)) == ["middle", "low", "high"]
 
 
 @pytest.mark.rule("NR45", "NR65")
 def test_order_index_does_not_order_steps() -> None:
-    steps = [step("a", order_index=9), step("b", order_index=1)]
-    assert order_of(steps) == emitted_names(execute(steps)) == ["a", "b"]
+    steps = [step("a", order_index=5), step("b", order_index=1), step("c", order_index=9)]
+    assert order_of(steps) == emitted_names(execute(steps)) == ["a", "b", "c"]
 
 
 @pytest.mark.rule("NR39", "NR40", "NR55")

@@ -67,6 +67,16 @@ def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("name.md", b"half and half")]
 
 
+@pytest.mark.rule("D39", "R006")
+def test_whoever_reads_a_file_while_it_is_replaced_reads_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    write_atomically(path, b"old")
+    with path.open("rb") as reader:
+        write_atomically(path, b"new")
+        assert reader.read() == b"old"
+    assert path.read_bytes() == b"new"
+
+
 @pytest.mark.rule("D39")
 def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     file = NewFile(tmp_path / "x")

@@ -43,6 +43,8 @@ def test_files_and_variables_can_be_asked_for() -> None:
         Template((Reference(("context", "branch")), ".txt"))
     )
     assert condition("{env_set: ANY_NAME_AT_ALL}") == EnvSet("ANY_NAME_AT_ALL")
+    value_for_name = 'steps:\n  - {name: A, command: [a], when: {env_set: "${env.HOME}"}}'
+    assert [code for code, _ in errors(value_for_name)] == ["E305"]
 
 
 @pytest.mark.rule("R004", "R050", "R052", "D21")

@@ -136,6 +136,8 @@ def test_a_parallel_block_waits_for_all_with_at_most_ten_at_once() -> None:
     assert (body(Parallel, text).join, body(Parallel, text).max_workers) == (Join(), 10)
     assert step(text).timeout is None
     assert isinstance(step(text, "b").body, Group)
+    joined = text[:-1] + ", join: {wait_for: any, rest: wait}, max_workers: 3}"
+    assert (body(Parallel, joined).join, body(Parallel, joined).max_workers) == (Join("any", rest="wait"), 3)
 
 
 @pytest.mark.rule("D47")

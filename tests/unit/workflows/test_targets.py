@@ -2,6 +2,7 @@
 
 import pytest
 
+from podium.model.expressions import Reference, Template
 from podium.model.plan import Break, Continue, End, Error, ErrorStep, Goto, Handlers
 from tests.unit.workflows.reading import errors, plan, reading, step, warnings, workflow
 
@@ -98,7 +99,7 @@ def test_on_names_where_each_outcome_leads() -> None:
     on = step(text).on
     assert on is not None
     assert (on.success, on.timeout, on.skipped) == (Goto("B"), End(), End())
-    assert isinstance(on.failure, Error)
+    assert on.failure == Error(Template(("A failed: ", Reference(("steps", "A", "exit_code")))))
 
 
 @pytest.mark.rule("R067", "D27")

@@ -108,7 +108,7 @@ def test_a_run_has_a_timeout_only_if_it_is_given() -> None:
     assert workflow(a_step("command: [a]", "timeout: 90.5")).timeout == 90.5
 
 
-@pytest.mark.rule("D64", "D04")
+@pytest.mark.rule("D04", "D61", "D64")
 def test_defaults_are_for_tasks_that_do_not_say_it() -> None:
     text = """
         defaults: {timeout: 5, provider: codex, retry: {attempts: 2}}
