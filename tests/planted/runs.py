@@ -43,7 +43,9 @@ FAULTS: Final[list[Fault]] = [
         drop("runtime/journal.py:Journal.__call__", "self._for_people.write(_line(record))"),
     ),
     fault(
-        "R087", "a log line has no message", drop("runtime/journal.py:_line", "line['step'] = record.step_id")
+        "R087",
+        "a log line does not say which step it is about",
+        swap("runtime/journal.py:_line", "record.step_id", "None"),
     ),
     fault("R014", "the lock file stays", drop(f"{_LOCK}.give", "self._path.unlink(missing_ok=True)")),
     fault(
