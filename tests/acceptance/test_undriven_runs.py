@@ -1,6 +1,7 @@
 """A run without a living driver says so wherever it is looked at, and can be cancelled all the same."""
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -100,6 +101,24 @@ def test_two_cancels_of_such_a_run_at_once_are_one(place: Place) -> None:
     assert log.count("SignalAccepted") == 1, "a second one would stop `finally`"
     assert log.count("RunCancelled") == 1
     assert (place.folder / "cleaned").read_text() == "cleaned\n"
+
+
+def test_a_step_cannot_finish_a_cancel_of_its_own_run(place: Place) -> None:
+    place.write(SLEEPS.replace("echo cleaned >> cleaned", "touch cleaning; sleep 60"))
+    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until((place.folder / "begun").exists)
+    process.kill()
+    ended(process)
+    first = place.begin("cancel", place.run_id)
+    until((place.folder / "cleaning").exists)
+    first.kill()
+    ended(first)
+    own = {"PODIUM_RUN_ID": place.run_id}
+    assert place.run("cancel", place.run_id, code=77, env=own).stderr.startswith("AUTHZ_DENIED: ")
+    refused = place.events()[-1]
+    assert (refused["eventType"], refused["payload"]["signalType"]) == ("SignalRejected", "CANCEL")
+    for left in place.processes():
+        os.kill(left, signal.SIGKILL)
 
 
 @pytest.mark.rule("D66")

@@ -21,7 +21,7 @@ from podium.model.transitions import TERMINAL
 from podium.operations.driving import RunDriver, undriven
 from podium.operations.env_files import EnvFile, EnvFileRequired
 from podium.operations.explaining import explain_run
-from podium.operations.signals import send_signal
+from podium.operations.signals import check_may_drive, send_signal
 from podium.ports.engine import RunEnded
 from podium.ports.store import Store
 from podium.runtime.ends import newest
@@ -86,6 +86,7 @@ async def _ask(
         if last is None or run.status in TERMINAL:
             return await send_signal(store, clock, tenant, run_id, "CANCEL", payload), None
         if await _is_asked_for(store, run):
+            await check_may_drive(store, clock, run, signal_type="CANCEL")
             return run, last
         try:
             await send_signal(store, clock, tenant, run_id, "CANCEL", payload, after=run.head)

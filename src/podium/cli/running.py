@@ -33,6 +33,7 @@ from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.transitions import TERMINAL, RunStatus
+from podium.operations.driving import driver_of
 from podium.operations.env_files import kept_facts
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.signals import RunIsOver, check_may_drive, check_signal, send_signal
@@ -44,7 +45,7 @@ from podium.runtime.ends import last_end
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
-from podium.runtime.workspaces import move_workspace
+from podium.runtime.workspaces import check_workspace, move_workspace, workspace_of
 from podium.wiring import (
     check_run,
     installed_providers,
@@ -271,6 +272,10 @@ def resume(
             _require_needs(request.plan, request.workspace, replays=replay is not None)
             carry_over = partial(carry_files_over, folder, RunId(run_id))
             return await _drive_new(engine, opened, view, request, carry_over, no_wait=no_wait)
+        plan_to_drive = other[0] if other is not None else None
+        await _require_needs_again(
+            opened, folder, known, plan_to_drive, workspace, replays=replay is not None
+        )
         if other is not None:
             from podium.operations.structure import replace_workflow
 
@@ -664,6 +669,19 @@ def _require_needs(plan: Plan, workspace: Path, *, replays: bool) -> None:
     for warning in readiness.warnings:
         click.echo(f"warning: {visible(warning)}", err=True)
     readiness.require()
+
+
+async def _require_needs_again(
+    store: Store, folder: Path, run: Run, plan: Plan | None, workspace: Path | None, *, replays: bool
+) -> None:
+    """Before anything about the run changes. A living driver has what it needs; a completed run needs nothing."""
+    if run.status is RunStatus.COMPLETED or (await driver_of(store, run)).is_alive:
+        return
+    directory = RunDirectory(folder, run.identity.run_id)
+    plan = plan or await load_plan(store, directory, run)
+    workspace = workspace or workspace_of(directory, run)
+    check_workspace(run, workspace)
+    _require_needs(plan, workspace, replays=replays)
 
 
 def _show_plan(file: str, compiled: Plan, workspace: Path | None, *, replays: bool) -> int:

@@ -55,8 +55,13 @@ async def undriven(store: Store, run: Run, *, also_queued: bool = False) -> RunD
     """The last driver of a run that has started, has not ended, and that no living process drives."""
     if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED) and not also_queued:
         return None
-    found = _driver(run, await store.held_lease(run.identity.run_id))
+    found = await driver_of(store, run)
     return found if not found.is_alive else None
+
+
+async def driver_of(store: Store, run: Run) -> RunDriver:
+    """The process that drives a run in any state, or the last one that did."""
+    return _driver(run, await store.held_lease(run.identity.run_id))
 
 
 def _driver(run: Run, holding: HeldLease | None) -> RunDriver:

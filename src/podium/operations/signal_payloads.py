@@ -7,6 +7,7 @@ from podium.model.events import encode_payload
 
 _MAX_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 1000
+_MAX_REASON_OF: Final = {"PAUSE": 500, "CANCEL": 500}
 _ANSWER: Final[dict[str, type]] = {
     "stepId": str,
     "form": dict,
@@ -45,11 +46,16 @@ def check_payload(signal_type: str, payload: dict[str, Any]) -> None:
             raise InvalidSignal(f"{signal_type} has no field {name!r}; fields: {allowed}")
         if not isinstance(value, known[name]):
             raise InvalidSignal(f"the field {name!r} of {signal_type} is not a {known[name].__name__}")
-    if len(payload.get("reason", "")) > _MAX_REASON:
-        raise InvalidSignal(
-            f"the reason of {signal_type} is longer than {_MAX_REASON} characters; shorten it"
-        )
+    _check_reason(signal_type, payload.get("reason"))
     if len(encode_payload(payload)) > _MAX_BYTES:
         raise InvalidSignal(
             f"{signal_type} carries more than {_MAX_BYTES} bytes; name a file instead of its content"
         )
+
+
+def _check_reason(signal_type: str, reason: str | None) -> None:
+    if signal_type == "EMERGENCY_STOP" and not reason:
+        raise InvalidSignal(f"{signal_type} needs a reason; say why the run is stopped by force")
+    most = _MAX_REASON_OF.get(signal_type, _MAX_REASON)
+    if len(reason or "") > most:
+        raise InvalidSignal(f"the reason of {signal_type} is longer than {most} characters; shorten it")

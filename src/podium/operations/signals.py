@@ -112,9 +112,11 @@ async def send_signal(
     return run
 
 
-async def check_may_drive(store: Store, clock: Clock, run: Run, caller: Caller | None = None) -> None:
-    """Raises `NotAllowed` if a process of the run itself wants to resume it."""
-    signal = Signal("RESUME", {}, caller or this_caller())
+async def check_may_drive(
+    store: Store, clock: Clock, run: Run, caller: Caller | None = None, *, signal_type: str = "RESUME"
+) -> None:
+    """Raises `NotAllowed` if a process of the run itself wants to resume it, or to drive it to its end."""
+    signal = Signal(signal_type, {}, caller or this_caller())
     try:
         await _check_caller(store, run, signal)
     except NotAllowed as refusal:

@@ -68,7 +68,11 @@ def test_sixty_signals_a_minute_are_accepted() -> None:
         ("APPROVE", {"by": "the boss"}),
         ("APPROVE", {"form": ["x"]}),
         ("APPROVE", {"form": {"x": "y" * 70_000}}),
-        ("CANCEL", {"reason": "x" * 2000}),
+        ("CANCEL", {"reason": "x" * 501}),
+        ("PAUSE", {"reason": "x" * 501}),
+        ("EMERGENCY_STOP", {"reason": "x" * 1001}),
+        ("EMERGENCY_STOP", {"reason": ""}),
+        ("EMERGENCY_STOP", {}),
         ("DANCE", {}),
     ],
 )
@@ -90,3 +94,17 @@ def test_a_caller_belongs_to_a_run_by_its_environment_only_if_it_names_that_run(
     assert reason_to_refuse(OWN, "r", None)
     assert reason_to_refuse(OWN, "r2", None) is None
     assert reason_to_refuse(ANN, "r", "some:other:owner") is None
+
+
+@pytest.mark.parametrize(
+    ("signal_type", "longest"), [("PAUSE", 500), ("CANCEL", 500), ("EMERGENCY_STOP", 1000)]
+)
+def test_the_longest_reason_of_a_signal_is_accepted(signal_type: str, longest: int) -> None:
+    async def scenario() -> None:
+        store, clock = await a_run()
+        await send_signal(
+            store, clock, "default", "r", signal_type, {"reason": "\u00fc" * longest}, caller=ANN
+        )
+        assert len(await logged(store, "SignalAccepted")) == 1
+
+    asyncio.run(scenario())
