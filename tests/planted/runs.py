@@ -144,6 +144,7 @@ FAULTS: Final[list[Fault]] = [
         "everything is kept",
         swap(f"{_OUTPUT}._put", "len(self.kept) < self._keep", "True"),
         swap(f"{_OUTPUT}._put", "chunk[:self._keep - len(self.kept)]", "chunk"),
+        swap(f"{_OUTPUT}.text", "self.size > most", "False"),
     ),
     fault("D36", "what is too long is not cut", swap(f"{_OUTPUT}.text", "self.size > most", "False")),
     fault(

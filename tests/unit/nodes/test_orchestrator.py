@@ -240,6 +240,7 @@ def test_nothing_an_orchestrator_returns_speaks_of_waves(mode: str, fail_steps: 
 def test_typed_steps_are_accepted_and_kept() -> None:
     operation = ModelOrchestratorInput(workflow_id=WORKFLOW, steps=STEPS)
     assert all(kept is given for kept, given in zip(operation.steps, STEPS, strict=True))
+    assert len(process(STEPS).completed_steps) == 2
 
 
 @pytest.mark.rule("N01")
