@@ -12,6 +12,18 @@ def _fault(what: str, *edits: Edit) -> Fault:
 
 FAULTS: Final = [
     _fault(
+        "a reopened run repeats a completed step that ended it",
+        swap("core/machine/attempts.py:take_up", "has_failed(recorded_outcome(scope, node), node)", "True"),
+    ),
+    _fault(
+        "a completed step of finally that ended it is passed over by a reopened run",
+        drop("core/machine/reopening.py:_go_on_with_cleanup", "if (...) and (not ...): ..."),
+    ),
+    _fault(
+        "a reopened run forgets where a loop was left to",
+        drop("core/machine/attempts.py:leave", "scope.cause_goto = visit.goto"),
+    ),
+    _fault(
         "what is parked moves while held",
         swap(
             "core/machine/machine.py:Machine._work",

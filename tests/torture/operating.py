@@ -31,7 +31,7 @@ from podium.model.commands import Question, RunTask
 from podium.model.events import EventRecord, EventType, RunIdentity
 from podium.model.ids import RunId
 from podium.model.leases import Lease
-from podium.model.plan import Agent, Block, Call, Plan, Step, Workflow
+from podium.model.plan import Agent, Block, Call, Goto, Handlers, Plan, Step, Workflow
 from podium.model.runs import NewRun
 from podium.model.times import timestamp
 from podium.model.transitions import TERMINAL, RunStatus
@@ -147,7 +147,7 @@ class Operated:
         self.random = Random(f"operating {self.seed}")
         made = Generator(Random(f"operated plan {self.seed}")).plan()
         facts = {"max_parallel": self.random.choice([1, 2, 4])}
-        self.plan = replace_workflow(made, _without_handlers(made.workflow), facts)
+        self.plan = replace_workflow(made, _forward_only(made.workflow), facts)
         self.likely = self.random.choice([0.6, 0.85, 0.95])
         self.signals = 0
         self.heads: dict[RunId, int] = {}
@@ -409,27 +409,39 @@ class Operated:
         await self._operate(run_id)
 
 
-def _without_handlers(workflow: Workflow) -> Workflow:
-    """Without `on` a path is visited once, unless it is tried again: what runs twice is seen at once."""
-    cleanup = _plain_block(workflow.cleanup) if workflow.cleanup is not None else None
-    plain: Workflow = _changed(workflow, block=_plain_block(workflow.block), cleanup=cleanup)
-    return plain
+def _forward_only(workflow: Workflow) -> Workflow:
+    """Without a way back a path is visited once, unless it is tried again: what runs twice is seen immediately."""
+    cleanup = _forward_block(workflow.cleanup) if workflow.cleanup is not None else None
+    forward: Workflow = _changed(workflow, block=_forward_block(workflow.block), cleanup=cleanup)
+    return forward
 
 
-def _plain_block(block: Block) -> Block:
-    # With `strict` a step that completed can be what a run failed of, and then it is what a reopened run repeats.
-    discipline = "implied" if block.discipline == "strict" else block.discipline
-    return Block(discipline, tuple(_plain_step(step) for step in block.steps))
+def _forward_block(block: Block, outside: frozenset[str] = frozenset()) -> Block:
+    later, steps = outside, []
+    for step in reversed(block.steps):
+        steps.append(_forward_step(step, later))
+        later |= {step.step_id}
+    return Block(block.discipline, tuple(reversed(steps)))
 
 
-def _plain_step(step: Step) -> Step:
+def _forward_step(step: Step, later: frozenset[str]) -> Step:
     body: Any = step.body
     if isinstance(body, Call):
-        body = _changed(body, workflow=_without_handlers(body.workflow))
+        body = _changed(body, workflow=_forward_only(body.workflow))
     elif hasattr(body, "block"):
-        body = _changed(body, block=_plain_block(body.block))
-    plain: Step = _changed(step, on=None, body=body)
-    return plain
+        body = _changed(body, block=_forward_block(body.block, later))
+    forward: Step = _changed(step, on=_forward_handlers(step.on, later), body=body)
+    return forward
+
+
+def _forward_handlers(handlers: Handlers | None, later: frozenset[str]) -> Handlers | None:
+    named = {name: getattr(handlers, name, None) for name in Handlers.__struct_fields__}
+    kept = {
+        name: target
+        for name, target in named.items()
+        if target is not None and (not isinstance(target, Goto) or target.step in later)
+    }
+    return Handlers(**kept) if kept else None
 
 
 def _changed(part: Any, **facts: Any) -> Any:

@@ -24,7 +24,7 @@ from podium.model.plan import Plan
 from podium.model.snapshots import RunSummary, StepSnapshot
 from podium.model.transitions import TERMINAL
 from podium.operations.approvals import Decision, decisions_of
-from podium.operations.explaining import Explanation, explain_run
+from podium.operations.explaining import Explanation, Reason, explain_run
 from podium.operations.inputs import InvalidInput
 from podium.operations.runs import RunView, show_run
 from podium.ports.store import Store
@@ -34,6 +34,8 @@ from podium.runtime.spilling import values_of
 from podium.wiring import payload_store, runs_folder, system_clock
 
 _PIECE: Final = 1 << 16
+# Of a graph in which many steps failed, the first ones are enough.
+_MAX_CAUSES: Final = 5
 
 
 @click.command()
@@ -54,18 +56,8 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
         return explained, view.summary, await decisions_of(opened, RunId(run_id))
 
     explained, summary, decided = using_store(store, work)
+    again = explained.if_resumed
     if as_json:
-        told = [
-            {
-                "kind": r.kind,
-                "subject": r.subject,
-                "text": r.text,
-                "deadline": r.deadline,
-                "next": r.next_step,
-                "commands": [{"command": carried(one.text), "meaning": one.meaning} for one in r.commands],
-            }
-            for r in explained.reasons
-        ]
         driven = {"driven": explained.undriven is None} if explained.run.status not in TERMINAL else {}
         noted = _noted_json(summary, decided)
         print_json(
@@ -74,13 +66,16 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
                 "status": explained.status,
                 "substatus": explained.substatus,
                 **driven,
-                "waitsFor": told,
+                "waitsFor": [_reason_json(one) for one in explained.reasons],
+                **({"ifResumed": [_reason_json(one) for one in again]} if again else {}),
                 **noted,
             }
         )
         return 0
     if explained.run.status in TERMINAL:
         click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
+        for reason in again[:_MAX_CAUSES]:
+            print_reason(reason)
         _print_noted(summary, decided)
         return 0
     substatus = f" ({explained.substatus})" if explained.substatus is not None else ""
@@ -91,6 +86,17 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
         print_reason(reason)
     _print_noted(summary, decided)
     return 0
+
+
+def _reason_json(reason: Reason) -> dict[str, object]:
+    return {
+        "kind": reason.kind,
+        "subject": reason.subject,
+        "text": reason.text,
+        "deadline": reason.deadline,
+        "next": reason.next_step,
+        "commands": [{"command": carried(one.text), "meaning": one.meaning} for one in reason.commands],
+    }
 
 
 def _noted(summary: RunSummary, decided: Sequence[Decision]) -> list[str]:

@@ -24,6 +24,7 @@ from podium.cli.places import given_runs, say
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
 from podium.cli.reasons import print_reason
+from podium.cli.reopened import Reopened
 from podium.cli.restoring import directory_of
 from podium.cli.storing import store_option
 from podium.cli.waiting import PersonsTurn
@@ -254,6 +255,7 @@ def resume(
     recordings = _recordings(record, replay, goes_on=True)
     folder = runs_folder(given_runs())
     view = progress_view(None, folder, as_json=as_json, quiet=quiet, stream=stream)
+    reopened = Reopened(folder)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
         known = await opened.get_run(RunId(run_id))
@@ -308,6 +310,7 @@ def resume(
             RunId(run_id),
             end.run_seq if end is not None else None,
             no_wait,
+            watch=(reopened.observe,) if end is not None else (),
         )
         if known.status is not RunStatus.PAUSED:
             return await drive()
@@ -315,7 +318,7 @@ def resume(
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
         return await drive_or_follow(opened, known, view, partial(drive, lock_wait=0.0))
 
-    return _finish(folder, store, work, view, create=False, recordings=recordings)
+    return _finish(folder, store, work, view, create=False, recordings=recordings, explain=reopened.reasons)
 
 
 async def _drive_again(
@@ -327,6 +330,7 @@ async def _drive_again(
     no_wait: bool,
     *,
     lock_wait: float | None = None,
+    watch: Sequence[Observer] = (),
 ) -> RunEnded:
     # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
     turn = PersonsTurn(view, run_id)
@@ -334,7 +338,11 @@ async def _drive_again(
     with interruptible(at_once=False) as on_driving:
         return await engine.drive(
             run_id,
-            observers=[*await _observers(view, store, run_id, turn, ask=not no_wait), turn.observe],
+            observers=[
+                *await _observers(view, store, run_id, turn, ask=not no_wait),
+                turn.observe,
+                *watch,
+            ],
             on_waiting=turn.owed,
             on_driving=on_driving,
             reopen=reopen,
@@ -425,21 +433,25 @@ def _finish(
     *,
     create: bool = True,
     recordings: "Recordings | None" = None,
+    explain: "Callable[[Store, RunEnded], Awaitable[Sequence[Reason]]] | None" = None,
 ) -> int:
-    """Drive, show the end, and exit as the run did."""
+    """Drive, show the end and what `explain` has to say about it, and exit as the run did."""
 
     use_configured_permissions()
     _warn_of_readers(folder)
     waits_for: Sequence[Reason] = ()
+    explained: Sequence[Reason] = ()
 
     async def driven() -> RunEnded:
-        nonlocal waits_for
+        nonlocal waits_for, explained
         opened = await open_store(store_url(store, folder), create=create)
         following = asyncio.create_task(view.follow())
         try:
             ended = await work(local_engine(opened, system_clock(), folder, recordings=recordings), opened)
             if ended.event_type == LEFT:
                 waits_for = await _what_it_waits_for(opened, folder, ended.run_id)
+            elif explain is not None:
+                explained = await explain(opened, ended)
             return ended
         finally:
             following.cancel()
@@ -458,6 +470,7 @@ def _finish(
             _tell_left(ended, waits_for, err=isinstance(view, JsonLines))
         else:
             view.end(ended)
+            _tell_nothing_ran(explained, err=isinstance(view, JsonLines))
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away (`| head`); how the run ended is told by the exit code all the same.
@@ -519,6 +532,13 @@ def _tell_left(ended: RunEnded, waits_for: "Sequence[Reason]", *, err: bool) -> 
     for reason in waits_for:
         print_reason(reason, err=err)
     say(f"then continue: `podium resume {ended.run_id}`", err=err)
+
+
+def _tell_nothing_ran(reasons: "Sequence[Reason]", *, err: bool) -> None:
+    if reasons:
+        click.echo("the run ended again immediately; no step ran:", err=err)
+    for reason in reasons:
+        print_reason(reason, err=err)
 
 
 async def _observers(

@@ -7,6 +7,7 @@ from shlex import quote
 from typing import NamedTuple
 
 from podium.core.machine import Machine
+from podium.core.machine.reopening import Cause, causes
 from podium.model.obligations import Obligation
 from podium.model.plan import Plan
 from podium.model.runs import Run
@@ -51,6 +52,8 @@ class Explanation:
     reasons: tuple[Reason, ...]
     # Its last driver, if the run needs one and no living process drives it.
     undriven: RunDriver | None = None
+    # Of a run that did not complete: what `resume` does with the steps that ended it.
+    if_resumed: tuple[Reason, ...] = ()
 
     @property
     def substatus(self) -> str | None:
@@ -70,7 +73,8 @@ async def explain_run(
 ) -> Explanation:
     run_id = run.identity.run_id
     if run.status in TERMINAL:
-        return Explanation(run, run.status.value, ())
+        again = await if_resumed(store, run, plan, payloads)
+        return Explanation(run, run.status.value, (), if_resumed=again)
     waits_for_slot = await _slot_reason(store, run)
     if waits_for_slot is not None:
         return Explanation(run, run.status.value, (waits_for_slot,))
@@ -78,6 +82,34 @@ async def explain_run(
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
     return Explanation(run, run.status.value, reasons_of(machine, run_id), await undriven(store, run))
+
+
+async def if_resumed(
+    store: Store, run: Run, plan: Plan, payloads: Callable[[], Values] | None = None
+) -> tuple[Reason, ...]:
+    """The steps that ended a run. One that failed runs again; one that completed does not, so the end is the same."""
+    if run.status is not RunStatus.FAILED:
+        return ()
+    machine = await replayed(store, run.identity.run_id, plan, payloads)
+    return tuple(_cause_reason(cause, run.identity.run_id) for cause in causes(machine))
+
+
+def _cause_reason(cause: Cause, run_id: str) -> Reason:
+    step = repr(cause.path)
+    if cause.has_failed:
+        text = f"step {step} failed, and the run ended because of it"
+        again = NextCommand(f"podium resume {run_id}", "runs it again")
+        return Reason("failed", cause.path, text, None, (again,))
+    text = f"step {step} completed, and its outcome ended the run: it is not run again by `podium resume`"
+    if not cause.has_transition:
+        text = f"step {step} completed and has no transition; a completed step is not run again by `podium resume`"
+    commands = (
+        NextCommand(
+            f"podium resume {run_id} --workflow FILE --force", "continues after it, with other handlers"
+        ),
+        NextCommand(f"podium rerun {run_id} --from {quote(cause.path)}", "runs it again, in a new run"),
+    )
+    return Reason("completed", cause.path, text, None, commands)
 
 
 async def _slot_reason(store: Store, run: Run) -> Reason | None:

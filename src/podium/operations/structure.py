@@ -6,7 +6,7 @@ does, how long and how often it is tried, may be written differently. Budgets de
 same: an open run is told of them by a signal, and its plan keeps the old ones for what has happened.
 """
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +15,7 @@ import msgspec
 
 from podium.core.machine import Machine
 from podium.core.machine.budgets import Amount
+from podium.core.machine.reopening import causes
 from podium.core.plan_budgets import Budgets, budgets_of, with_budgets
 from podium.core.plans import walk
 from podium.errors import PodiumError
@@ -127,9 +128,10 @@ async def replace_workflow(
                 f"Use --force to go on with it all the same, or --changed to begin a new run with it"
             )
         kept = values_of(store, run_id, directory, payloads)
-        stands = await _standing(store, run_id, old, kept)
+        until = await _before_the_routed_end(store, run_id, old, kept)
+        stands = await _standing(store, run_id, old, kept, until)
         plan, written = _with_its_budgets(run_id, plan, old, stands)
-        if not stands.is_kept_by(await _standing(store, run_id, plan, kept)):
+        if not stands.is_kept_by(await _standing(store, run_id, plan, kept, until)):
             raise WorkflowChanged(
                 f"with this workflow run {run_id!r} would not stand where it stands: what has happened in it does "
                 f"not fit ({'; '.join(changes) or 'retries, limits or budgets of what has run'}). "
@@ -180,19 +182,51 @@ class _Standing(NamedTuple):
         )
 
 
-async def _standing(
+async def _before_the_routed_end(
     store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None
-) -> "_Standing":
-    """Where a run stands if its log is folded with a plan."""
+) -> int | None:
+    """If an outcome that only has to be routed again ended the run: the record that the outcome came with.
+
+    Up to there another plan must have come out the same. After it nothing has happened but the end itself, so it may
+    lead elsewhere. None if a step was recorded after it (`finally`, or what was stopped): that fits one plan only.
+    """
     machine = Machine(plan)
+    fell: int | None = None
+    async for record in _records(store, run_id, payloads):
+        was_open = machine.at_verdict is None
+        machine.advance(record)
+        if record.step_id is not None:
+            fell = record.run_seq if was_open and machine.at_verdict is not None else None
+    ended_by = causes(machine) if machine.terminal else []
+    return fell if ended_by and not any(cause.has_failed for cause in ended_by) else None
+
+
+async def _records(
+    store: Store, run_id: RunId, payloads: Callable[[], Values] | None
+) -> AsyncIterator[EventRecord]:
     after = 0
-    last: EventRecord | None = None
     while records := await store.read(run_id, after=after, limit=5000):
         after = records[-1].run_seq
         for record in records:
-            machine.advance(await whole(record, payloads))
-            last = record
-    ended = machine.terminal
+            yield await whole(record, payloads)
+
+
+async def _standing(
+    store: Store,
+    run_id: RunId,
+    plan: Plan,
+    payloads: Callable[[], Values] | None,
+    until: int | None = None,
+) -> "_Standing":
+    """Where a run stands if its log, or what precedes `until`, is folded with a plan."""
+    machine = Machine(plan)
+    last: EventRecord | None = None
+    async for record in _records(store, run_id, payloads):
+        if record.run_seq == until:
+            break
+        machine.advance(record)
+        last = record
+    ended = machine.terminal or until is not None
     if ended and last is not None:
         # What counts is what it takes up again; nothing of this is recorded.
         again = msgspec.structs.replace(

@@ -6,6 +6,7 @@ An attempt that was begun, or whose retry was announced, has its end in the log 
 from typing import TYPE_CHECKING, Any
 
 from podium.core.expressions import MISSING, EvaluationError
+from podium.core.flow import Event
 from podium.core.machine import budgets, calls, graphs, holds, loops, reopening, routing, stopping
 from podium.core.machine.program import Kind, Node
 from podium.core.machine.tree import Outcome, Phase, Result, Scope, Visit
@@ -354,10 +355,13 @@ def leave(m: "Machine", visit: Visit) -> None:
     scope, node, outcome = visit.scope, visit.node, visit.outcome
     assert scope is not None
     assert node is not None
-    assert outcome is not None
-    scope.results[node.step_id] = result_of(m, visit, outcome)
-    scope.cause = node.index
-    m.spending.close(visit)
+    if outcome is None:
+        outcome = recorded_outcome(scope, node)
+    else:
+        scope.results[node.step_id] = result_of(m, visit, outcome)
+        scope.cause = node.index
+        scope.cause_goto = visit.goto
+        m.spending.close(visit)
     _gone(visit)
     if scope.stopping:
         stopping.close_if_empty(m, scope)
@@ -367,6 +371,37 @@ def leave(m: "Machine", visit: Visit) -> None:
         graphs.ended(m, scope, node, outcome)
     else:
         routing.route(m, scope, node, outcome)
+
+
+def leave_again(m: "Machine", scope: Scope, node: Node) -> None:
+    """Of a reopened run: a step that has left and must not run again. Where its outcome leads is decided anew."""
+    visit = Visit(scope, node, scope.prefix + node.step_id, scope.attempts[node.index])
+    visit.phase = Phase.SETTLED
+    visit.goto = scope.cause_goto if node.index == scope.cause else None
+    scope.live[node.index] = visit
+    m.later(leave, visit)
+
+
+def take_up(m: "Machine", scope: Scope, node: Node) -> None:
+    """Of a reopened run: the step that caused its verdict. Only one that failed runs again."""
+    if has_failed(recorded_outcome(scope, node), node):
+        enter(m, scope, node)
+    else:
+        leave_again(m, scope, node)
+
+
+def recorded_outcome(scope: Scope, node: Node) -> Outcome:
+    """The outcome of a step that has left, as far as routing needs it."""
+    result = scope.results[node.step_id]
+    event: Event = "success" if result.status == "completed" else "skipped"
+    if result.status == "failed":
+        event = "timeout" if result.timed_out else "failure"
+    return Outcome(event, result.exit_code or 0)
+
+
+def has_failed(outcome: Outcome, node: Node) -> bool:
+    """Whether a visit has failed, and that was not allowed."""
+    return outcome.event in ("failure", "timeout") and not node.step.allow_failure
 
 
 def drop(m: "Machine", visit: Visit) -> None:

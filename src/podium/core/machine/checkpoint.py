@@ -161,7 +161,7 @@ def _scope(scope: Scope) -> list[Any]:
         list(scope.attempts.items()),
         list(scope.visits.items()),
         scope.gotos,
-        scope.cause,
+        [scope.cause, scope.cause_goto],
         _verdict(scope.verdict),
         [scope.stopping, scope.failed_unhandled, None if scope.kept is None else sorted(scope.kept)],
         None if scope.skips is None else sorted(scope.skips),
@@ -342,7 +342,7 @@ def _read_scope(
     scope.attempts = dict(tries)
     scope.visits = dict(visits)
     scope.gotos = gotos
-    scope.cause = cause
+    scope.cause, scope.cause_goto = cause
     scope.verdict = _read_verdict(verdict)
     scope.stopping, scope.failed_unhandled, kept = flags
     scope.kept = None if kept is None else set(kept)

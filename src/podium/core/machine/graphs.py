@@ -37,7 +37,7 @@ def begin(m: "Machine", scope: Scope) -> None:
 def ended(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
     graph = scope.graph
     assert graph is not None
-    failed = outcome.event in ("failure", "timeout") and not node.step.allow_failure
+    failed = attempts.has_failed(outcome, node)
     way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
     if not isinstance(way, Way):
         graph.states[node.index] = ENDING
@@ -136,8 +136,15 @@ def retry(m: "Machine", scope: Scope, node: Node) -> bool:
     return True
 
 
+def ending_nodes(scope: Scope) -> list[Node]:
+    """The steps that failed, or whose handlers ended the workflow."""
+    graph = scope.graph
+    assert graph is not None
+    return [node for node in scope.block.nodes if graph.states[node.index] in (BAD, ENDING)]
+
+
 def go_on(m: "Machine", scope: Scope) -> None:
-    """Of a reopened run: what failed, or ended it, begins again, and what was left out because of that waits again."""
+    """Of a reopened run: what failed runs again, and what was left out because of that waits again."""
     graph = scope.graph
     assert graph is not None
     for node in scope.block.nodes:
@@ -149,7 +156,7 @@ def go_on(m: "Machine", scope: Scope) -> None:
         elif graph.states[index] == ENDING:
             graph.states[index] = LIVE
             graph.open += 1
-            attempts.enter(m, scope, node)
+            attempts.take_up(m, scope, node)
     for node in scope.block.nodes:
         if graph.states[node.index] == BAD:
             retry(m, scope, node)

@@ -2,7 +2,9 @@
 
 When the run's verdict falls, the tree is kept as it is at that moment, before anything is stopped. What the log
 records after that belongs to the kept tree too: an attempt that really ended keeps its outcome, and only what the
-verdict stopped runs again. Of a stopped attempt of a step that may not be repeated blindly it is not known whether it
+verdict stopped, or what failed and so caused it, runs again. If a step that completed caused it (no transition in a
+strict flow, a handler that says `error`), its outcome is routed again and leads to the same end, unless the workflow
+was changed. Of a stopped attempt of a step that may not be repeated blindly it is not known whether it
 took effect, so its `on_doubt` decides, as after a crash.
 
 `_error` and `finally` of the run belong to an opening: the next one has its own. If only `finally` was left to do,
@@ -10,10 +12,11 @@ because the run's own list had completed, it is continued instead.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from podium.core.flow import Way
 from podium.core.machine import attempts, calls, checkpoint, graphs, holds, loops, routing, stopping
-from podium.core.machine.program import Kind
+from podium.core.machine.program import Kind, Node
 from podium.core.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit
 from podium.model.events import EventType
 
@@ -100,6 +103,43 @@ def keep_for_reopening(m: "Machine", *, completed: bool) -> None:
     m.at_verdict["spent"] = checkpoint.spent_data(root.call.spent)
 
 
+# --- what would be taken up -----------------------------------------------------------------------
+
+
+class Cause(NamedTuple):
+    """A step that has left its list with an outcome that ended the run."""
+
+    path: str
+    # It runs again when the run is reopened. One that has not failed is only routed again.
+    has_failed: bool
+    has_transition: bool
+
+
+def causes(m: "Machine") -> list[Cause]:
+    """Of a run that has ended: the steps whose outcomes ended it. Empty if it was stopped from outside."""
+    if m.at_verdict is None or m.at_verdict["tree"] is None:
+        return []
+    kept = type(m)(m.plan, m.program)
+    checkpoint.restore_tree(kept, m.at_verdict, keep_waits=False)
+    assert kept.root is not None
+    scopes = (scope for visit in _visits(kept.root) for scope in visit.scopes.values())
+    return [_cause(scope, node) for scope in scopes for node in _ending_nodes(scope)]
+
+
+def _ending_nodes(scope: Scope) -> list[Node]:
+    if scope.graph is not None:
+        return graphs.ending_nodes(scope)
+    ended_it = not scope.live and scope.cause >= 0
+    return [scope.block.nodes[scope.cause]] if ended_it else []
+
+
+def _cause(scope: Scope, node: Node) -> Cause:
+    outcome = attempts.recorded_outcome(scope, node)
+    failed = attempts.has_failed(outcome, node)
+    way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
+    return Cause(scope.prefix + node.step_id, failed, way is not Way.NO_TRANSITION)
+
+
 # --- taking up ------------------------------------------------------------------------------------
 
 
@@ -182,31 +222,35 @@ def _go_on_with_cleanup(m: "Machine", root: Visit, late: _Reopening) -> None:
     if cleanup.live:
         _go_on(m, cleanup, late)
         return
-    failed = [node for node in cleanup.block.nodes if _has_failed(cleanup, node.step_id)]
+    if (ended_by is None or ended_by.status == "failed") and not _has_failed(cleanup, cleanup.cause):
+        # A handler ended it, or a step that completed has no transition.
+        attempts.leave_again(m, cleanup, cleanup.block.nodes[cleanup.cause])
+        return
+    failed = [node for node in cleanup.block.nodes if _has_failed(cleanup, node.index)]
     cleanup.failed_unhandled = False
     if failed:
         done = {node.index for node in cleanup.block.nodes if node.step_id in cleanup.results}
         cleanup.kept = done - {node.index for node in failed}
         attempts.enter(m, cleanup, failed[0])
-    elif ended_by is not None and ended_by.status == "failed":
-        attempts.enter(m, cleanup, cleanup.block.nodes[cleanup.cause])
     else:
         routing.end_scope(m, cleanup, Verdict("completed"))
 
 
-def _has_failed(scope: Scope, step: str) -> bool:
-    result = scope.results.get(step)
-    allowed = scope.block.nodes[scope.block.index[step]].step.allow_failure
-    return result is not None and result.status == "failed" and not allowed
+def _has_failed(scope: Scope, index: int) -> bool:
+    node = scope.block.nodes[index]
+    return node.step_id in scope.results and attempts.has_failed(attempts.recorded_outcome(scope, node), node)
 
 
 def _go_on(m: "Machine", scope: Scope, late: _Reopening) -> None:
-    """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict."""
+    """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict.
+
+    It runs again only if its own failure did. A step that completed is done: its outcome is routed again.
+    """
     live = list(scope.live.values())
     if scope.graph is not None:
         graphs.go_on(m, scope)
     elif not live and scope.cause >= 0:
-        attempts.enter(m, scope, scope.block.nodes[scope.cause])
+        attempts.take_up(m, scope, scope.block.nodes[scope.cause])
     for visit in live:
         _go_on_with(m, visit, late)
 

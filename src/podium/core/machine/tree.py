@@ -114,6 +114,7 @@ class Visit:
         self.handed = False
         self.stopping = False
         self.stop_code = ""
+        # None of a settled visit: a reopened run routes it again, and its result is in the scope.
         self.outcome: Outcome | None = None
         # Of a composite: certain, though something inside may still be running.
         self.verdict: Verdict | None = None
@@ -208,8 +209,8 @@ class Stage(IntEnum):
 
 class Scope:
     __slots__ = (
-        "attempts", "block", "cause", "failed_unhandled", "gotos", "graph", "index", "item", "kept", "live", "owner",
-        "prefix", "results", "skips", "stopping", "verdict", "visits",
+        "attempts", "block", "cause", "cause_goto", "failed_unhandled", "gotos", "graph", "index", "item", "kept",
+        "live", "owner", "prefix", "results", "skips", "stopping", "verdict", "visits",
     )  # fmt: skip
 
     def __init__(self, owner: Visit, block: BlockProgram, prefix: str, index: int) -> None:
@@ -227,6 +228,8 @@ class Scope:
         self.gotos = 0
         # The step that was left last: what a reopened run begins with, if nothing else is live.
         self.cause = -1
+        # Where that step led, if it was a loop that was left by `goto`.
+        self.cause_goto: str | None = None
         self.verdict: Verdict | None = None
         self.stopping = False
         # Steps that an operator wants skipped before they were reached.
