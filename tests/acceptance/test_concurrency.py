@@ -28,11 +28,17 @@ def place(tmp_path: Path) -> Place:
 
 
 def write(
-    place: Place, on_conflict: str, *, key: str = "production", limit: int = 1, priority: int = 0
+    place: Place,
+    on_conflict: str,
+    *,
+    key: str = "production",
+    limit: int = 1,
+    priority: int = 0,
+    more: str = "",
 ) -> str:
     name = f"{on_conflict}{priority}.yaml"
     text = SHARED.format(key=key, limit=limit, on_conflict=on_conflict, priority=priority)
-    place.write(text, name)
+    place.write(text + more, name)
     return name
 
 
@@ -54,7 +60,7 @@ def is_waiting(place: Place, run_id: str) -> bool:
     return shown is not None and "waiting for concurrency key" in shown.stdout
 
 
-@pytest.mark.rule("D29", "D64")
+@pytest.mark.rule("D29", "D64", "OP05")
 def test_a_run_that_is_refused_exits_with_75_and_does_not_stay_open(place: Place) -> None:
     file = write(place, "reject")
     first, second = names(place, 2)
@@ -72,7 +78,7 @@ def test_a_run_that_is_refused_exits_with_75_and_does_not_stay_open(place: Place
     assert [line.split()[1] for line in story(place)] == [first, first, f"{second}-again", f"{second}-again"]
 
 
-@pytest.mark.rule("D64")
+@pytest.mark.rule("D64", "OP04")
 def test_runs_in_line_show_their_place_and_start_by_priority_then_age(place: Place) -> None:
     first, second, third, urgent = names(place, 4)
     low, high = write(place, "queue"), write(place, "queue", priority=9)
@@ -92,7 +98,7 @@ def test_runs_in_line_show_their_place_and_start_by_priority_then_age(place: Pla
     assert "waiting for concurrency key 'production': place 1 of 1" in outputs[1][1]
 
 
-@pytest.mark.rule("D64", "G47")
+@pytest.mark.rule("D64", "G47", "OP07")
 def test_the_slot_of_a_killed_process_frees_itself_and_resume_takes_one_again(place: Place) -> None:
     """With leases of ten minutes: that its process is gone is seen on this host."""
     file = write(place, "queue")
@@ -113,21 +119,77 @@ def test_the_slot_of_a_killed_process_frees_itself_and_resume_takes_one_again(pl
     assert story(place)[-1] == f"end {first}"
 
 
-@pytest.mark.rule("D64")
+FINALLY = """
+finally:
+  - name: Z
+    command:
+      - sh
+      - -c
+      - 'echo finally $PODIUM_RUN_ID >> story; until test -e let; do sleep 0.1; done; echo over $PODIUM_RUN_ID >> story'
+"""
+
+
+@pytest.mark.rule("D64", "OP06")
 def test_the_oldest_run_is_cancelled_and_waited_for(place: Place) -> None:
-    file = write(place, "cancel")
+    file = write(place, "cancel", more=FINALLY)
     first, second = names(place, 2)
     running = place.begin("run", file, "--run-id", first, "-q")
     until(lambda: story(place))
     takes_over = place.begin("run", file, "--run-id", second, "-q")
+    until(lambda: f"finally {first}" in story(place))
+    until(lambda: is_waiting(place, second))
+    assert f"begin {second}" not in story(place)
+    (place.folder / "let").touch()
     assert ended(running, 60)[0] == 2
     until(lambda: f"begin {second}" in story(place))
     (place.folder / "go").touch()
     assert ended(takes_over)[0] == 0
     assert place.state(first)["status"] == "cancelled"
+    assert story(place).index(f"over {first}") < story(place).index(f"begin {second}")
 
 
-@pytest.mark.rule("D64", "D28")
+@pytest.mark.rule("D64", "OP06")
+def test_each_run_that_takes_a_place_costs_one_run_the_oldest_first(place: Place) -> None:
+    file = write(place, "cancel", limit=2, more=FINALLY)
+    first, second, third, fourth = names(place, 4)
+    processes = []
+    for number, name in enumerate((first, second), 1):
+        processes.append(place.begin("run", file, "--run-id", name, "-q"))
+        until(lambda number=number: len(story(place)) == number)  # type: ignore[misc]
+    processes.append(place.begin("run", file, "--run-id", third, "-q"))
+    until(lambda: story(place)[-1].startswith("finally"))
+    assert story(place)[-1] == f"finally {first}"
+    processes.append(place.begin("run", file, "--run-id", fourth, "-q"))
+    until(lambda: is_waiting(place, fourth))
+    assert f"finally {second}" not in story(place)
+    (place.folder / "let").touch()
+    until(lambda: f"begin {fourth}" in story(place))
+    (place.folder / "go").touch()
+    assert [ended(process)[0] for process in processes] == [2, 2, 0, 0]
+    for name in (first, second):
+        signals = [event for event in place.events(name) if event["eventType"] == "SignalAccepted"]
+        assert len(signals) == 1, "it was cancelled once"
+
+
+@pytest.mark.rule("D64", "OP07")
+def test_the_place_in_line_of_a_killed_process_frees_itself(place: Place) -> None:
+    file = write(place, "queue")
+    first, second, third = names(place, 3)
+    long = {"PODIUM_LEASE": "600"}
+    processes = [place.begin("run", file, "--run-id", first, "-q", env=long)]
+    until(lambda: story(place))
+    for name in (second, third):
+        processes.append(place.begin("run", file, "--run-id", name, "-q", env=long))
+        until(lambda name=name: is_waiting(place, name))  # type: ignore[misc]
+    processes[1].kill()
+    ended(processes[1])
+    (place.folder / "go").touch()
+    assert ended(processes[0])[0] == 0
+    assert ended(processes[2], 60)[0] == 0
+    assert f"begin {third}" in story(place)
+
+
+@pytest.mark.rule("D64", "D28", "OP04")
 @pytest.mark.parametrize("how", ["ctrl-c", "podium cancel"])
 def test_a_run_in_line_can_be_cancelled_and_never_starts(place: Place, how: str) -> None:
     file = write(place, "queue")
@@ -148,7 +210,7 @@ def test_a_run_in_line_can_be_cancelled_and_never_starts(place: Place, how: str)
     assert ended(running)[0] == 0
 
 
-@pytest.mark.rule("D64")
+@pytest.mark.rule("D64", "OP03", "OP05")
 def test_a_key_can_name_inputs_and_other_keys_do_not_wait(place: Place) -> None:
     file = write(place, "reject", key="deploy to ${inputs.stage}")
     first, second, third = names(place, 3)
@@ -160,7 +222,7 @@ def test_a_key_can_name_inputs_and_other_keys_do_not_wait(place: Place) -> None:
     assert [ended(one)[0], ended(two)[0]] == [0, 0]
 
 
-@pytest.mark.rule("D64", "G47")
+@pytest.mark.rule("D64", "G47", "OP03", "OP07")
 @pytest.mark.timeout(170)
 def test_many_processes_some_killed_never_work_at_the_same_time_beyond_the_limit(place: Place) -> None:
     """Each step counts who is there: a directory entry while it works."""

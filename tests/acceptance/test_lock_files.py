@@ -28,7 +28,7 @@ def damage(lock: Path, how: str) -> None:
             lock.unlink()
 
 
-@pytest.mark.rule("D32", "R080")
+@pytest.mark.rule("D32", "R080", "OP09")
 @pytest.mark.parametrize("how", ["untouched", "damaged", "empty", "deleted"])
 def test_the_run_of_a_killed_process_is_resumed_immediately(place: Place, how: str) -> None:
     process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet", env=LONG)
@@ -40,7 +40,7 @@ def test_the_run_of_a_killed_process_is_resumed_immediately(place: Place, how: s
     place.run("resume", place.run_id, "--quiet", env=LONG)
 
 
-@pytest.mark.rule("D32")
+@pytest.mark.rule("D32", "OP09")
 @pytest.mark.parametrize("how", ["damaged", "deleted"])
 def test_a_live_driver_is_named_though_its_lock_file_is_not_there(place: Place, how: str) -> None:
     process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet", env=LONG)

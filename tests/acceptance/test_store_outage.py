@@ -55,7 +55,7 @@ def begin(place: Place, **settings: str) -> "tuple[subprocess.Popen[str], Path]"
     return process, output
 
 
-@pytest.mark.rule("G17")
+@pytest.mark.rule("G17", "OP01", "OP02")
 @pytest.mark.timeout(180)
 def test_a_run_outlives_a_restart_of_postgresql_longer_than_its_lease(
     place: Place, server: postgres.PostgresServer
@@ -72,7 +72,7 @@ def test_a_run_outlives_a_restart_of_postgresql_longer_than_its_lease(
     assert read(place) == ["A", "B", "C"]
 
 
-@pytest.mark.rule("G17")
+@pytest.mark.rule("G17", "OP01")
 @pytest.mark.timeout(180)
 def test_a_run_whose_store_stays_away_says_how_to_continue_and_does(
     place: Place, server: postgres.PostgresServer

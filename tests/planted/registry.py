@@ -4,7 +4,7 @@ import os
 from datetime import UTC, datetime
 from typing import Final
 
-from tests.planted import language, log, machine, node_sections, nodes, runs
+from tests.planted import language, log, machine, node_sections, nodes, operating, runs
 from tests.planted.cannot import CANNOT
 from tests.planted.faults import Fault
 
@@ -16,6 +16,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "nodes": nodes.FAULTS,
     "node_sections": node_sections.FAULTS,
     "machine": machine.FAULTS,
+    "operating": operating.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
 SAMPLE_SIZE: Final = 24

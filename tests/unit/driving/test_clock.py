@@ -65,6 +65,7 @@ def fired(log: list[EventRecord]) -> list[EventRecord]:
     return [record for record in log if record.event_type == EventType.TIMER_FIRED]
 
 
+@pytest.mark.rule("OP08")
 @pytest.mark.parametrize("seconds", [-DAY, DAY])
 def test_a_retry_waits_its_four_seconds_though_the_clock_is_set(seconds: float) -> None:
     async def scenario() -> None:
@@ -78,6 +79,7 @@ def test_a_retry_waits_its_four_seconds_though_the_clock_is_set(seconds: float) 
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP08")
 @pytest.mark.parametrize("seconds", [-DAY, DAY])
 def test_a_retry_decided_after_the_clock_was_set_waits_its_four_seconds(seconds: float) -> None:
     async def scenario() -> None:
@@ -91,6 +93,7 @@ def test_a_retry_decided_after_the_clock_was_set_waits_its_four_seconds(seconds:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP08")
 @pytest.mark.parametrize("seconds", [-DAY, 0.0, DAY])
 def test_a_run_may_take_its_hour_though_the_clock_is_set(seconds: float) -> None:
     async def scenario() -> None:
@@ -104,6 +107,7 @@ def test_a_run_may_take_its_hour_though_the_clock_is_set(seconds: float) -> None
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP08")
 def test_a_signal_from_a_clock_a_day_ahead_neither_ends_an_hour_early_nor_delays_a_retry() -> None:
     async def scenario() -> None:
         run = await clocked("timeout: 3600\n" + RETRY)
@@ -123,7 +127,7 @@ def test_a_signal_from_a_clock_a_day_ahead_neither_ends_an_hour_early_nor_delays
     run_virtually(scenario())
 
 
-@pytest.mark.rule("G41")
+@pytest.mark.rule("G41", "OP08")
 def test_a_timer_is_never_recorded_before_it_was_due() -> None:
     async def scenario() -> None:
         run = await clocked(RETRY)
@@ -137,6 +141,7 @@ def test_a_timer_is_never_recorded_before_it_was_due() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP08")
 def test_after_a_restart_with_a_clock_set_back_a_retry_waits_no_longer_than_its_delay() -> None:
     async def scenario() -> None:
         run = await clocked(RETRY)
@@ -152,6 +157,7 @@ def test_after_a_restart_with_a_clock_set_back_a_retry_waits_no_longer_than_its_
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP08")
 def test_after_a_restart_the_wall_clock_decides_what_is_due() -> None:
     async def scenario() -> None:
         run = await clocked(RETRY.replace("delay: 4", "delay: 50"))
@@ -167,6 +173,7 @@ def test_after_a_restart_the_wall_clock_decides_what_is_due() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP08")
 def test_the_clock_of_a_driver_moves_with_time_and_not_with_the_wall_clock() -> None:
     wall = VirtualClock()
     clock = DriveClock(wall)

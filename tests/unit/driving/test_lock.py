@@ -67,7 +67,7 @@ def test_a_live_holder_is_waited_for_and_then_named(path: Path) -> None:
         holder.communicate()
 
 
-@pytest.mark.rule("D32")
+@pytest.mark.rule("D32", "OP09")
 @pytest.mark.parametrize(
     "left",
     [
@@ -144,7 +144,7 @@ def test_a_shorter_story_leaves_nothing_of_a_longer_one(path: Path) -> None:
     assert json.loads(path.read_bytes())["pid"] == os.getpid()
 
 
-@pytest.mark.rule("D32")
+@pytest.mark.rule("D32", "OP09")
 def test_a_holder_puts_a_deleted_lock_file_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_module, "_LOOK_SECONDS", 0.01)
 
@@ -167,7 +167,7 @@ def test_a_holder_puts_a_deleted_lock_file_back(path: Path, monkeypatch: pytest.
     asyncio.run(scenario())
 
 
-@pytest.mark.rule("D32")
+@pytest.mark.rule("D32", "OP09")
 def test_a_holder_leaves_the_lock_file_of_its_successor_alone(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from podium.core.machine import RULES_VERSION
 from podium.errors import StaleFence, StoreUnavailable
+from podium.model.commands import RunTask
 from podium.model.events import EventType
 from podium.model.leases import Lease
 from podium.ports.engine import Notice
@@ -84,20 +85,28 @@ class Away:
         return driver, keeper, driving
 
 
-@pytest.mark.rule("G17")
+@pytest.mark.rule("G17", "OP01")
 @pytest.mark.parametrize("writes_only", [False, True])
 @pytest.mark.parametrize("seconds", [5, 25, 200])
 def test_a_run_outlasts_a_store_that_is_away_and_loses_nothing(seconds: float, writes_only: bool) -> None:
     async def scenario() -> None:
         away = Away()
-        away.run.tasks.on_start = lambda task: setattr(
-            away.store, "away", (0.0, float(seconds)) if task.path == "B" else away.store.away
-        )
+        began: list[float] = []
+
+        def note(task: RunTask) -> None:
+            loop = asyncio.get_running_loop()
+            began.append(loop.time())
+            if task.path == "B":
+                # Its start is stored, and its end cannot be.
+                loop.call_soon(setattr, away.store, "away", (0.0, float(seconds)))
+
+        away.run.tasks.on_start = note
         away.store.writes_only = writes_only
         _, _, driving = await away.begin()
         last = await driving
         assert last.event_type == EventType.RUN_COMPLETED
         assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B", "C"]
+        assert began[2] >= seconds, "nothing starts while the store is away"
         log = await away.run.log()
         assert [record.run_seq for record in log] == list(range(1, len(log) + 1))
         assert asyncio.get_running_loop().time() >= seconds
@@ -109,7 +118,7 @@ def test_a_run_outlasts_a_store_that_is_away_and_loses_nothing(seconds: float, w
     run_virtually(scenario())
 
 
-@pytest.mark.rule("G17")
+@pytest.mark.rule("G17", "OP01")
 def test_after_the_budget_the_run_stops_and_says_how_to_continue() -> None:
     async def scenario() -> None:
         away = Away(budget=60)
@@ -123,6 +132,7 @@ def test_after_the_budget_the_run_stops_and_says_how_to_continue() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP01")
 def test_a_store_that_is_back_within_a_second_is_not_mentioned() -> None:
     async def scenario() -> None:
         away = Away()
@@ -136,6 +146,7 @@ def test_a_store_that_is_back_within_a_second_is_not_mentioned() -> None:
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP01", "OP02")
 def test_a_run_in_which_nothing_ends_says_so_too_and_keeps_its_lease() -> None:
     async def scenario() -> None:
         away = Away("timeout: 120\nsteps: [{name: A, command: [hang]}]")
@@ -154,7 +165,7 @@ def test_a_run_in_which_nothing_ends_says_so_too_and_keeps_its_lease() -> None:
     run_virtually(scenario())
 
 
-@pytest.mark.rule("G45")
+@pytest.mark.rule("G45", "OP02")
 def test_a_driver_whose_run_was_taken_over_meanwhile_writes_nothing_more() -> None:
     async def scenario() -> None:
         away = Away()
@@ -172,6 +183,23 @@ def test_a_driver_whose_run_was_taken_over_meanwhile_writes_nothing_more() -> No
     run_virtually(scenario())
 
 
+@pytest.mark.rule("G45", "OP02")
+def test_a_driver_with_nothing_to_write_notices_that_its_run_was_taken_over() -> None:
+    async def scenario() -> None:
+        away = Away("steps: [{name: A, command: [hang]}]")
+        away.store.away = (5.0, 65.0)
+        _, keeper, driving = await away.begin()
+        await asyncio.sleep(50)
+        taken: Lease | None = await MemoryStore.claim(away.store, away.run.run_id, owner="other", ttl=TTL * 9)
+        assert taken is not None
+        with pytest.raises(StaleFence, match="taken over by another driver"):
+            await asyncio.wait_for(driving, 100)
+        assert keeper.lease.owner != "other"
+
+    run_virtually(scenario())
+
+
+@pytest.mark.rule("OP02")
 def test_a_run_that_lost_its_slot_starts_nothing_until_it_has_one_again() -> None:
     async def scenario() -> None:
         away = Away(THREE[:-1] + ", {name: D, command: [exit, 0]}]")
@@ -194,6 +222,7 @@ def test_a_run_that_lost_its_slot_starts_nothing_until_it_has_one_again() -> Non
     run_virtually(scenario())
 
 
+@pytest.mark.rule("OP01")
 def test_a_person_can_leave_a_run_whose_store_is_away() -> None:
     async def scenario() -> None:
         away = Away()

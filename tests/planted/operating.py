@@ -1,0 +1,243 @@
+"""Violations of docs/conformance/operating.md."""
+
+from typing import Final
+
+from tests.planted.edits import after, before, body, drop, start, swap
+from tests.planted.faults import Fault, fault
+
+_DRIVER = "runtime/drive.py:Driver"
+_KEEPER = "runtime/lease_keeper.py:LeaseKeeper"
+_OUTAGES = "runtime/outages.py:Outages"
+_SLOTS = "runtime/slots.py:SlotWaiter"
+_ENGINE = "engines/local.py:LocalEngine"
+_CLOCK = "runtime/drive_clock.py:DriveClock"
+_LOCK = "runtime/lock.py:RunLock"
+_HAS_NO_SLOT = "slots is not None and not rules.has_slot(...)"
+
+FAULTS: Final[list[Fault]] = [
+    # --- outages ----------------------------------------------------------------------------------
+    fault(
+        "OP01",
+        "the driver gives up after 3 seconds",
+        swap(f"{_DRIVER}._append", "return await self._outages.outlast(...)", "raise"),
+    ),
+    fault(
+        "OP01",
+        "a log that cannot be read ends the run",
+        swap(f"{_DRIVER}._read_next", "return await self._outages.outlast(...)", "raise"),
+    ),
+    fault(
+        "OP01",
+        "PODIUM_STORE_OUTAGE is ignored",
+        swap("wiring.py:local_engine", "_seconds(outage, 'PODIUM_STORE_OUTAGE', OUTAGE)", "OUTAGE"),
+    ),
+    fault(
+        "OP01",
+        "the store is waited for without end",
+        swap(f"{_OUTAGES}.outlast", "asyncio.get_running_loop().time() >= deadline", "False"),
+    ),
+    fault(
+        "OP01",
+        "steps start while the store is away",
+        swap(
+            f"{_DRIVER}._commit",
+            "appended = await self._append(writes, batch)",
+            "acts, batch.acts = batch.acts, []\nfor act in acts:\n    act()\nappended = await self._append(writes, batch)",
+        ),
+    ),
+    fault("OP01", "views do not say that the store is away", body(f"{_OUTAGES}._say", "return")),
+    fault(
+        "OP01",
+        "views do not say that the store is back",
+        drop(f"{_OUTAGES}.succeeded", "self._say(...)"),
+    ),
+    fault(
+        "OP02",
+        "a lapsed lease is not claimed again",
+        start(f"{_KEEPER}._claim_again", "driver.lose(_taken_over(self.lease.run_id))\nreturn False"),
+    ),
+    fault(
+        "OP02",
+        "a driver takes the lease of another for its own",
+        swap(f"{_KEEPER}._claim_again", "held.lease.owner != self.lease.owner", "False"),
+    ),
+    fault(
+        "OP02",
+        "a run without a slot starts steps",
+        drop(f"{_KEEPER}._claim_again", "driver.suspend(...)"),
+    ),
+    # --- concurrency ------------------------------------------------------------------------------
+    fault(
+        "OP03",
+        "a lease needs no slot in memory",
+        swap("stores/memory.py:MemoryStore.claim", _HAS_NO_SLOT, "False"),
+    ),
+    fault(
+        "OP03",
+        "a lease needs no slot in SQLite",
+        swap("stores/sqlite/store.py:SqliteStore.claim", _HAS_NO_SLOT, "False"),
+    ),
+    fault(
+        "OP03",
+        "SQLite looks for a slot before the transaction",
+        swap("stores/sqlite/store.py:SqliteStore.claim", _HAS_NO_SLOT, "False"),
+        before(
+            "stores/sqlite/store.py:SqliteStore.claim",
+            "return await self._writer.write(change)",
+            "if slots is not None and not rules.has_slot(await self.slot_line(run_id), run_id, slots):\n    return None",
+        ),
+    ),
+    fault(
+        "OP03",
+        "PostgreSQL counts slots without a lock",
+        drop("stores/postgres/leases.py:_is_full", "await connections.lock(...)"),
+    ),
+    fault(
+        "OP03",
+        "runs in line take no slot into account",
+        swap("stores/rules.py:has_slot", "others + ahead < slots", "others < slots + ahead"),
+    ),
+    fault(
+        "OP04",
+        "priority is ignored in SQLite",
+        swap(
+            "stores/sqlite/ownership.py",
+            "_OF_KEY.format(attempt=IN_LINE, order=...)",
+            "_OF_KEY.format(attempt=IN_LINE, order='r.number')",
+        ),
+    ),
+    fault(
+        "OP04",
+        "the order of arrival is ignored in SQLite",
+        swap(
+            "stores/sqlite/ownership.py",
+            "_OF_KEY.format(attempt=IN_LINE, order=...)",
+            "_OF_KEY.format(attempt=IN_LINE, order='r.priority DESC, r.number DESC')",
+        ),
+    ),
+    fault(
+        "OP04",
+        "priority is ignored in memory",
+        swap("stores/memory.py:MemoryStore.slot_line", "(-k.row.priority, k.number)", "k.number"),
+    ),
+    fault(
+        "OP04",
+        "the order of arrival is ignored in memory",
+        swap(
+            "stores/memory.py:MemoryStore.slot_line",
+            "(-k.row.priority, k.number)",
+            "(-k.row.priority, -k.number)",
+        ),
+    ),
+    fault(
+        "OP04",
+        "the first that looks gets the slot",
+        swap("stores/rules.py:has_slot", "others + ahead", "others"),
+    ),
+    fault(
+        "OP04",
+        "the place in line is not shown",
+        swap("runtime/slots.py:describe_line", "run_id in waiting", "False"),
+    ),
+    fault(
+        "OP04",
+        "a run in line does not notice that it is cancelled",
+        body(f"{_SLOTS}._is_cancelled_in_log", "return False"),
+    ),
+    fault(
+        "OP05",
+        "a run that was refused stays open",
+        drop(f"{_ENGINE}._claim_with_slot", "await self._end_before_start(run)"),
+    ),
+    fault(
+        "OP05", "reject waits", swap(f"{_SLOTS}.wait", "self._concurrency.on_conflict == 'reject'", "False")
+    ),
+    fault(
+        "OP06",
+        "cancel does not wait for the end",
+        after(
+            f"{_SLOTS}._make_room", "await self._cancel(oldest)", "await self._store.release(line.holders[0])"
+        ),
+    ),
+    fault(
+        "OP06",
+        "the newest run is cancelled",
+        swap(f"{_SLOTS}._make_room", "line.holders[0]", "line.holders[-1]"),
+    ),
+    fault(
+        "OP06",
+        "every run in line cancels another",
+        drop(f"{_SLOTS}._make_room", "if line.waiting and line.waiting[0].run_id != self._run_id: ..."),
+    ),
+    fault("OP06", "cancel waits like queue", body(f"{_SLOTS}._make_room", "return")),
+    fault(
+        "OP07", "the slot of a dead process is not freed", body(f"{_SLOTS}._released_dead", "return False")
+    ),
+    fault(
+        "OP07",
+        "the place in line of a dead process is not freed",
+        swap(f"{_SLOTS}._released_dead", "(*line.holders, *line.waiting)", "line.holders"),
+    ),
+    fault(
+        "OP07",
+        "a place in line never lapses",
+        swap(
+            "stores/memory.py:MemoryStore._is_live",
+            "held.expires > self._clock.elapsed()",
+            "attempt == IN_LINE or held.expires > self._clock.elapsed()",
+        ),
+    ),
+    # --- time and locks ---------------------------------------------------------------------------
+    fault(
+        "OP08",
+        "timers wait by the wall clock",
+        swap(f"{_CLOCK}.elapsed", "self._clock.elapsed()", "self._clock.now().timestamp()"),
+        swap(f"{_CLOCK}.deadline", "self._clock.elapsed()", "self.elapsed()"),
+    ),
+    fault(
+        "OP08",
+        "decisions are made by the wall clock",
+        body(f"{_CLOCK}.now", "return self._clock.now()"),
+    ),
+    fault(
+        "OP08",
+        "TimerFired has the time of the wall clock",
+        swap(
+            "runtime/drive.py:_Batch.fold",
+            "max(driver.now(), happening.due)",
+            "timestamp(driver._world.clock.now())",
+        ),
+    ),
+    fault(
+        "OP08",
+        "a timer fires when the loop says so",
+        swap(f"{_DRIVER}._fire", "self._clock.elapsed() < deadline", "False"),
+    ),
+    fault(
+        "OP08",
+        "the wall clock does not decide after a restart",
+        swap(f"{_CLOCK}.__init__", "clock.now()", "clock.now().replace(year=2000)"),
+    ),
+    fault(
+        "OP09",
+        "a damaged lock file is a held one",
+        before(
+            f"{_LOCK}._try",
+            "if not self._is_current(file): ...",
+            "if os.fstat(file).st_size and not _read(self._path):\n    os.close(file)\n    return False",
+        ),
+    ),
+    fault(
+        "OP09", "a deleted lock file is not put back", drop(f"{_LOCK}.refresh", "self._restore(self._lease)")
+    ),
+    fault(
+        "OP09",
+        "a lease whose holder is gone has to lapse",
+        swap(f"{_ENGINE}._claim_soon", "holders.is_gone(held.lease.owner)", "False"),
+    ),
+    fault(
+        "OP09",
+        "a driver without a lock file is not named",
+        swap(f"{_ENGINE}._take_lock", "locked.holder is None", "False"),
+    ),
+]
