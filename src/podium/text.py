@@ -9,18 +9,23 @@ Applied wherever an address, or an error text that may quote one, reaches a pers
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 _MASK: Final = "***"
 # The user information of an address ends at its last `@`. A password that should have been encoded may hold a `/`:
 # outside of HTTP, where paths with an `@` are common, everything up to the last `@` of the word is taken for it.
-_HTTP: Final = re.compile(r"\bhttps?://(?P<secret>[^\s/?#]+)@", re.IGNORECASE)
-_OTHER: Final = re.compile(r"\b(?!https?:)[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret>\S+)@", re.IGNORECASE)
-_PARAMETER: Final = re.compile(
-    r"[?&][\w.-]*(?:password|passwd|token|secret|api_?key|signature)[\w.-]*=(?P<secret>[^\s&#\"']+)",
-    re.IGNORECASE,
+_HTTP: Final = r"\bhttps?://(?P<secret>[^\s/?#]+)@"
+_OTHER: Final = r"\b(?!https?:)[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret>\S+)@"
+_PARAMETER: Final = (
+    r"[?&][\w.-]*(?:password|passwd|token|secret|api_?key|signature)[\w.-]*=(?P<secret>[^\s&#\"']+)"
 )
-_PATTERNS: Final = (_HTTP, _OTHER, _PARAMETER)
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Made with the first address: most command lines see none."""
+    return tuple(re.compile(pattern, re.IGNORECASE) for pattern in (_HTTP, _OTHER, _PARAMETER))
 
 
 def without_credentials(text: str) -> str:
@@ -35,7 +40,7 @@ def credentials_in(text: str) -> Iterator[tuple[int, int]]:
     if "://" not in text:
         return
     taken = 0
-    for found in sorted(match.span("secret") for pattern in _PATTERNS for match in pattern.finditer(text)):
+    for found in sorted(match.span("secret") for pattern in _patterns() for match in pattern.finditer(text)):
         if found[0] >= taken:
             taken = found[1]
             yield found

@@ -34,3 +34,12 @@ def test_neither_run_nor_resume_imports_what_only_others_need(tmp_path: Path) ->
         assert loaded.isdisjoint({"shutil", "tempfile", "zipfile", "importlib.resources"})
         assert loaded.isdisjoint({"podium.ports.provider", "podium.runtime.tasks.agents"})
         assert not any(name.startswith("podium.providers") for name in loaded)
+
+
+def test_a_run_that_goes_well_imports_nothing_for_signals_takeovers_and_hints(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(WORKFLOW.replace("false", "true"))
+    loaded = loaded_by(tmp_path, "run", "w.yaml")
+    assert "podium.engines.local" in loaded
+    assert loaded.isdisjoint({"hmac", "secrets", "random", "shlex", "pwd"})
+    assert loaded.isdisjoint({"podium.operations.explaining", "podium.operations.signals"})
+    assert loaded.isdisjoint({"podium.runtime.takeover", "podium.runtime.restoring", "podium.cli.following"})

@@ -5,7 +5,6 @@ command that is printed carries it, if that command has the option.
 """
 
 import re
-import shlex
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +33,9 @@ def given_runs() -> Path | None:
 
 def carried(command: str) -> str:
     """The command with the places that this command line was given. A password is never printed."""
+    # Loaded with the first hint: a run that goes well prints none.
+    import shlex
+
     try:
         words = shlex.split(command)
     except ValueError:

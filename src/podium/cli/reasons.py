@@ -1,18 +1,22 @@
 """Why a run waits, as lines: what for, until when, and the commands that a person can call."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from podium.cli.places import carried
 from podium.language.diagnostics import visible
-from podium.operations.explaining import Reason
+
+if TYPE_CHECKING:
+    from podium.operations.explaining import Reason
 
 
-def print_reason(reason: Reason, *, err: bool = False) -> None:
+def print_reason(reason: "Reason", *, err: bool = False) -> None:
     for line in lines_of(reason):
         click.echo(line, err=err)
 
 
-def lines_of(reason: Reason) -> list[str]:
+def lines_of(reason: "Reason") -> list[str]:
     until = f", until {reason.deadline}" if reason.deadline is not None else ""
     commands = [(visible(carried(one.text)), one.meaning) for one in reason.commands]
     width = max((len(text) for text, _ in commands), default=0)

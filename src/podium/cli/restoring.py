@@ -7,7 +7,7 @@ import click
 from podium.language.diagnostics import visible
 from podium.model.runs import Run
 from podium.ports.store import Store
-from podium.runtime.restoring import is_lost, restore_directory
+from podium.runtime.restoring import restore_directory
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import payload_store, system_clock
 
@@ -15,7 +15,7 @@ from podium.wiring import payload_store, system_clock
 async def directory_of(store: Store, runs: Path, run: Run) -> RunDirectory:
     """Beside the command's own output: on standard error."""
     directory = RunDirectory(runs, run.identity.run_id)
-    if is_lost(directory):
+    if directory.is_lost:
         missing = await restore_directory(store, system_clock(), directory, run, payload_store)
         if missing is not None:
             _tell(directory, missing)

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,14 +17,11 @@ import msgspec
 
 from podium.cli.app import FAILED, INVALID_FILE
 from podium.cli.env_files import env_file_option, require_env_files, use_env_files
-from podium.cli.following import drive_or_follow
 from podium.cli.output import print_diagnostics
 from podium.cli.places import given_runs, say
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
-from podium.cli.reasons import print_reason
 from podium.cli.reopened import Reopened
-from podium.cli.restoring import directory_of
 from podium.cli.storing import store_option
 from podium.cli.waiting import PersonsTurn
 from podium.language.diagnostics import visible
@@ -34,10 +30,8 @@ from podium.model.ids import RunId
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.transitions import TERMINAL, RunStatus
-from podium.operations.driving import driver_of
 from podium.operations.env_files import kept_facts
 from podium.operations.inputs import check_inputs, parse_inputs
-from podium.operations.signals import RunIsOver, check_may_drive, check_signal, send_signal
 from podium.operations.workflows import load_workflow, looks_like_contract
 from podium.permissions import readable_by_others
 from podium.ports.engine import LEFT, Driving, Engine, Notice, Observer, RunEnded, RunRequest
@@ -149,7 +143,7 @@ def run(
     if looks_like_contract(content, name):
         say(
             f"'{visible(name)}' is a node contract, not a workflow; check it with `podium contract validate "
-            f"{shlex.quote(name)}`",
+            f"{_quoted(name)}`",
             err=True,
         )
         return INVALID_FILE
@@ -258,6 +252,10 @@ def resume(
     reopened = Reopened(folder)
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
+        from podium.cli.following import drive_or_follow
+        from podium.cli.restoring import directory_of
+        from podium.operations.signals import RunIsOver, check_may_drive, send_signal
+
         known = await opened.get_run(RunId(run_id))
         await check_may_drive(opened, system_clock(), known)
         variables = use_env_files(env_files)
@@ -388,7 +386,7 @@ def rerun(
 
     async def work(engine: Engine, opened: Store) -> RunEnded:
         variables = use_env_files(env_files)
-        command = f"podium rerun {run_id}" + (f" --from {shlex.quote(step)}" if step is not None else "")
+        command = f"podium rerun {run_id}" + (f" --from {_quoted(step)}" if step is not None else "")
         await require_env_files(opened, folder, await opened.get_run(RunId(run_id)), variables, command)
         request = await rerun_request(opened, folder, RunId(run_id), step, new_id, payloads=payload_store)
         request = replace(request, env_files=kept_facts(variables))
@@ -484,6 +482,13 @@ def _finish(
     return code
 
 
+def _quoted(word: str) -> str:
+    """For a shell; loaded with the first hint that needs it."""
+    from shlex import quote
+
+    return quote(word)
+
+
 def _warn_of_readers(folder: Path) -> None:
     """What other users can read of the runs kept here; one line is enough, since one command closes all of it."""
     kept = itertools.islice(folder.iterdir(), _MAX_LOOKED_AT) if folder.is_dir() else ()
@@ -491,7 +496,7 @@ def _warn_of_readers(folder: Path) -> None:
     if found is not None:
         shown = visible(str(found))
         click.echo(
-            f"warning: other users can read {shown}: `chmod -R go-rwx {shlex.quote(str(folder))}` makes it private; "
+            f"warning: other users can read {shown}: `chmod -R go-rwx {_quoted(str(folder))}` makes it private; "
             "`permissions: umask` in the configuration file leaves it to you",
             err=True,
         )
@@ -528,6 +533,8 @@ async def _what_it_waits_for(store: Store, folder: Path, run_id: RunId) -> "Sequ
 
 
 def _tell_left(ended: RunEnded, waits_for: "Sequence[Reason]", *, err: bool) -> None:
+    from podium.cli.reasons import print_reason
+
     click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
     for reason in waits_for:
         print_reason(reason, err=err)
@@ -537,6 +544,8 @@ def _tell_left(ended: RunEnded, waits_for: "Sequence[Reason]", *, err: bool) -> 
 def _tell_nothing_ran(reasons: "Sequence[Reason]", *, err: bool) -> None:
     if reasons:
         click.echo("the run ended again immediately; no step ran:", err=err)
+    from podium.cli.reasons import print_reason
+
     for reason in reasons:
         print_reason(reason, err=err)
 
@@ -654,6 +663,8 @@ def _raised(budgets: tuple[str, ...]) -> dict[str, Any] | None:
 
 
 async def _raise_budget(store: Store, folder: Path, run: Run, raised: dict[str, Any]) -> None:
+    from podium.operations.signals import check_signal, send_signal
+
     run_id = run.identity.run_id
     if run.status in TERMINAL:
         raise click.UsageError(
@@ -695,6 +706,8 @@ async def _require_needs_again(
     store: Store, folder: Path, run: Run, plan: Plan | None, workspace: Path | None, *, replays: bool
 ) -> None:
     """Before anything about the run changes. A living driver has what it needs; a completed run needs nothing."""
+    from podium.operations.driving import driver_of
+
     if run.status is RunStatus.COMPLETED or (await driver_of(store, run)).is_alive:
         return
     directory = RunDirectory(folder, run.identity.run_id)

@@ -14,7 +14,7 @@ from podium.model.transitions import TERMINAL, RunStatus
 from podium.operations.pruning import Pruned, prune_runs
 from podium.operations.transfer import export_run, import_run
 from podium.ports.store import CreatedRun, Store
-from podium.runtime.restoring import files_to_keep, is_lost
+from podium.runtime.restoring import files_to_keep
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import payload_store, runs_folder, system_clock
 
@@ -36,7 +36,7 @@ def export_(run_id: str, store: str | None, tenant: str, output: Path | None) ->
     async def work(opened: Store) -> None:
         directory = RunDirectory(runs_folder(given_runs()), run_id)
         # Of a run that an earlier version created, they are in its directory only.
-        beside = {} if is_lost(directory) else await files_to_keep(directory, payload_store)
+        beside = {} if directory.is_lost else await files_to_keep(directory, payload_store)
         lines = [line async for line in export_run(opened, tenant, run_id, beside)]
         if output is None and sys.stdout.isatty():
             for line in lines:

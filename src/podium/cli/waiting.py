@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -11,8 +11,10 @@ from podium.language.diagnostics import visible
 from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
 from podium.model.obligations import Obligation
-from podium.operations.explaining import Reason, reason_for
 from podium.ports.store import Store
+
+if TYPE_CHECKING:
+    from podium.operations.explaining import Reason
 
 _FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
 # While one of these is owed, a held run still moves.
@@ -54,7 +56,10 @@ class PersonsTurn:
             only = wanted[0] if len(wanted) == 1 and not moves else None
             self.on_doubt(only.subject if only is not None and only.kind == "doubt" else None)
 
-    def _reason(self, obligation: Obligation) -> Reason:
+    def _reason(self, obligation: Obligation) -> "Reason":
+        # Loaded with the first of them: most runs wait for no person.
+        from podium.operations.explaining import reason_for
+
         reason = reason_for(obligation, self._run_id)
         question = self._questions.get(obligation.subject) if obligation.kind == "approval" else None
         return replace(reason, text=f"{reason.text}: {visible(question)}") if question else reason

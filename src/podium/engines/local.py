@@ -46,13 +46,11 @@ from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
 from podium.runtime.outages import OUTAGE, Outages
 from podium.runtime.preflight import Readiness, Surroundings, check_needs
 from podium.runtime.reopening import NotAsDecided, Reopening
-from podium.runtime.restoring import files_to_keep, is_lost, restore_files, write_views
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
 from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import RunDirectory, write_atomically, write_private
 from podium.runtime.spilling import NewValues, RunValues, is_value, put_back, spill, values_of, whole
 from podium.runtime.state_file import StateFile
-from podium.runtime.takeover import Original, Takeovers
 from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
@@ -301,6 +299,8 @@ class LocalEngine:
 
     async def _tell_the_end(self, run: Run, directory: RunDirectory) -> None:
         """Whoever drove the run to its end may have been killed before its directory told of it."""
+        from podium.runtime.restoring import write_views
+
         lock = RunLock(directory.lock, run.identity.run_id)
         with contextlib.suppress(RunLocked):
             await lock.take(_nobody, wait=0)
@@ -492,8 +492,12 @@ class LocalEngine:
     async def _keep_or_restore(self, run: Run, directory: RunDirectory) -> None:
         """What a run needs is in the store and in its directory; whichever lacks it gets it from the other."""
         if run.head > 1 and not await self._store.list_kept(run.identity.run_id):
+            from podium.runtime.restoring import files_to_keep
+
             await self._store.keep(run.identity.run_id, await files_to_keep(directory, self._artifacts))
-        elif is_lost(directory):
+        elif directory.is_lost:
+            from podium.runtime.restoring import restore_files
+
             await restore_files(self._store, directory, run, self._payloads(directory)())
 
     async def _beginning(
@@ -528,6 +532,8 @@ class LocalEngine:
         original, step = asked.get("originalRunId"), asked.get("rerunFrom")
         if not original or not step:
             return False
+        from podium.runtime.takeover import Original, Takeovers
+
         earlier = Original(RunId(original), (await self._store.get_run(RunId(original))).plan_sha256, step)
         await self._take_values_over(run.identity.run_id, RunId(original))
         takeovers = Takeovers(self._store, plan, run.plan_sha256, run.identity, world.payloads)
@@ -542,7 +548,9 @@ class LocalEngine:
         directory = RunDirectory(self._runs, original)
         names = [kept.name for kept in await self._store.list_kept(original)]
         contents = {name: await self._store.kept(original, name) for name in names if is_value(name)}
-        if not names and not is_lost(directory):
+        if not names and not directory.is_lost:
+            from podium.runtime.restoring import files_to_keep
+
             contents = await files_to_keep(directory, self._artifacts)
         for name, content in contents.items():
             if is_value(name):

@@ -6,7 +6,7 @@ written it counts for every name it could become.
 """
 
 import re
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from podium.language.codes import Code
 from podium.language.diagnostics import did_you_mean, quoted
@@ -16,17 +16,16 @@ from podium.language.tree import Node
 from podium.model.expressions import Template, Text
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     path: str
     node: Node
     problems: Problems
 
 
-@dataclass(slots=True)
 class FileUses:
-    _wanted: list[_Wanted] = field(default_factory=list)
-    _written: list[Text] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._wanted: list[_Wanted] = []
+        self._written: list[Text] = []
 
     def reads(self, path: Text, node: Node, problems: Problems) -> None:
         if isinstance(path, str):

@@ -4,8 +4,7 @@ What is kept are the path, the names and a digest of each file, to name what is 
 The digest is keyed with a random key that stays in the run directory: without it the log says nothing about values.
 """
 
-import hmac
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -35,6 +34,8 @@ class EnvFile(msgspec.Struct, frozen=True):
     values: Mapping[str, str]
 
     def digest(self, key: bytes) -> str:
+        import hmac
+
         content = msgspec.json.encode(sorted(self.values.items()))
         return hmac.new(key, content, "sha256").hexdigest()
 
@@ -49,7 +50,7 @@ def kept_facts(files: Sequence[EnvFile]) -> EnvFiles | None:
     """What a new run keeps of its files."""
     if not files:
         return None
-    key = secrets.token_bytes(_KEY_BYTES)
+    key = os.urandom(_KEY_BYTES)
     facts = [_Kept(str(file.path.absolute()), tuple(sorted(file.values)), file.digest(key)) for file in files]
     return EnvFiles(tuple(msgspec.to_builtins(facts)), key)
 

@@ -8,9 +8,10 @@ Nothing is executed or sent. The environment is an argument: what an environment
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from podium.core.plans import LocatedStep, located_steps
 from podium.core.redaction import SHORTEST
@@ -26,21 +27,23 @@ if TYPE_CHECKING:
 _MAX_STEPS_NAMED: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(msgspec.Struct, frozen=True):
     """What is there."""
 
     workspace: Path
-    environment: Mapping[str, str] = field(repr=False)
-    secrets: Mapping[str, str] = field(repr=False)
+    environment: Mapping[str, str]
+    secrets: Mapping[str, str]
     # Asked for only if the plan has agents.
     providers: "Callable[[], Providers] | None" = None
     # Agents are answered from a recording: no key and no program of theirs is needed.
     replays: bool = False
 
+    def __repr__(self) -> str:
+        """Without values of the environment."""
+        return f"Surroundings({str(self.workspace)!r})"
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+
+class Readiness(msgspec.Struct, frozen=True):
     problems: tuple[PodiumError, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -28,10 +28,6 @@ from podium.runtime.state_file import StateFile
 from podium.runtime.tasks.order import TaskResult
 
 
-def is_lost(directory: RunDirectory) -> bool:
-    return not directory.plan.exists()
-
-
 async def restore_directory(
     store: Store, clock: Clock, directory: RunDirectory, run: Run, folder: MakeFolder
 ) -> list[str] | None:
@@ -39,7 +35,7 @@ async def restore_directory(
 
     Returns the files that the log mentions and that cannot be made again, by their names in the directory.
     """
-    if not is_lost(directory) or not await store.list_kept(run.identity.run_id):
+    if not directory.is_lost or not await store.list_kept(run.identity.run_id):
         return None
     values = values_of(store, run.identity.run_id, directory, folder)
     lock = RunLock(directory.lock, run.identity.run_id)

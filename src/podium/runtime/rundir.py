@@ -59,6 +59,11 @@ class RunDirectory:
         return self.path / "plan.json"
 
     @property
+    def is_lost(self) -> bool:
+        """Whether it has to be made again from the store."""
+        return not self.plan.exists()
+
+    @property
     def workflow(self) -> Path:
         return self.path / "workflow.yaml"
 
