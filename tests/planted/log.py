@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.planted.edits import after, before, drop, reword, start, swap
+from tests.planted.edits import after, before, body, drop, reword, start, swap
 from tests.planted.faults import Fault, fault
 
 _MEMORY = "stores/memory.py:MemoryStore"
@@ -271,6 +271,16 @@ FAULTS: Final[list[Fault]] = [
         "G13",
         "a step in doubt runs again",
         swap("runtime/drive.py:Driver._begin_again", "not command.step.idempotent", "False"),
+    ),
+    fault(
+        "G13",
+        "a driver that has lost the run starts what was under way again",
+        body("runtime/drive.py:Driver._prove_lease", "return"),
+    ),
+    fault(
+        "G13",
+        "a driver that has lost the run acts on what the next one has recorded",
+        body("runtime/drive.py:Driver._wrote", "return True"),
     ),
     fault(
         "G14",

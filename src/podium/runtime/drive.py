@@ -36,7 +36,7 @@ from podium.model.leases import UNFENCED, Fence, WakeUp
 from podium.model.plan import Plan
 from podium.model.times import Timestamp, timestamp
 from podium.ports.clock import Clock
-from podium.ports.store import AppendedEvent, EventLog
+from podium.ports.store import AppendedEvent, Store
 from podium.runtime.drive_clock import MAX_WAIT_SECONDS, DriveClock
 from podium.runtime.outages import Outages
 from podium.runtime.recording import WRITE_BUDGET, Recorder
@@ -84,7 +84,7 @@ class Tasks(Protocol):
 class World:
     """What a driver needs."""
 
-    log: EventLog
+    log: Store
     clock: Clock
     tasks: Tasks
     ask: Callable[[Question], bool]
@@ -320,6 +320,8 @@ class Driver:
             if isinstance(command, RunTask | CancelTask) and self._has_started(command.path, command.attempt)
         ]
         if begun:
+            # Another driver may have taken over while the log was read: then they are not orphans but its tasks.
+            await self._prove_lease()
             await self._world.tasks.stop_orphans()
         for command in begun:
             key = (command.path, command.attempt)
@@ -449,16 +451,58 @@ class Driver:
                 raise
             records = [one.record for one in appended]
             last = records[-1]
-            if last.run_seq != batch.after + len(records):
-                # Some of it was in the log before, and stands elsewhere than where it was folded.
+            if last.run_seq != batch.after + len(records) or not self._wrote(appended):
+                # Some of it was in the log before: elsewhere than where it was folded, or written by another driver,
+                # which got there first with the same. Who decided it acts on it.
                 batch.undo_begun()
                 self._check_that_it_fits(appended)
                 return await self._until_it_holds(self._rebuild)
             self._found_again = None
             self._tell(records)
+        elif batch.starts_tasks:
+            await self._prove_lease_for(batch)
         for act in batch.acts:
             act()
         return last
+
+    def _wrote(self, appended: Sequence[AppendedEvent]) -> bool:
+        """Whether all of it is ours; what is there already may be, if an append was not answered and repeated."""
+        return all(not one.duplicate or one.record.event_id in self._ours for one in appended)
+
+    async def _prove_lease_for(self, batch: "_Batch") -> None:
+        """What an earlier process had started is started again without a new event: no append was fenced for it."""
+        try:
+            await self._prove_lease()
+        except BaseException:
+            batch.undo()
+            raise
+
+    async def _prove_lease(self) -> None:
+        """Raises `StaleFence` if the run is not ours any more.
+
+        No check can rule out that the lease is lost right after it; only an append can. So a task that may run twice
+        may still run beside that of the next driver, if this process is stopped between here and its start.
+        """
+        while True:
+            if self._lost is not None:
+                raise self._lost
+            fence = self._fence
+            if await self._is_current(fence):
+                return
+            if self._reclaiming is not None:
+                await asyncio.wait((self._reclaiming,))
+            if fence == self._fence:
+                raise StaleFence(
+                    f"run {self._identity.run_id!r} was taken over by another driver; nothing more is started here"
+                )
+
+    async def _is_current(self, fence: Fence) -> bool:
+        ask = partial(self._world.log.held_lease, self._identity.run_id)
+        try:
+            held = await ask()
+        except StoreUnavailable as error:
+            held = await self._outages.outlast(error, ask)
+        return held is not None and held.is_live and held.lease.fence == fence
 
     async def _append(self, writes: list[EventWrite], batch: "_Batch") -> Sequence[AppendedEvent]:
         try:
@@ -718,6 +762,10 @@ class _Batch:
             if key in driver._running:
                 driver._running.discard(key)
                 self._ended.append(key)
+
+    @property
+    def starts_tasks(self) -> bool:
+        return bool(self._begun)
 
     def undo(self) -> None:
         """It was refused: what was to begin has not begun, and what has ended is not recorded."""
