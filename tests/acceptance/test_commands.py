@@ -208,6 +208,7 @@ def test_a_step_leaves_values_for_others(tmp_path: Path) -> None:
             "the step wrote more than 65536 bytes to $PODIUM_OUTPUT",
         ),
         ("mkfifo $PODIUM_OUTPUT", "$PODIUM_OUTPUT is no file any more"),
+        ("mkdir $PODIUM_OUTPUT", "$PODIUM_OUTPUT is no file any more"),
         (
             "ln -s /etc/passwd $PODIUM_OUTPUT",
             "what the step wrote to $PODIUM_OUTPUT cannot be read: Too many levels of symbolic links",

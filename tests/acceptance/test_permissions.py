@@ -1,6 +1,7 @@
 """What a run leaves can be read by its user alone, unless the configuration says otherwise."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,32 @@ def test_everything_of_a_run_is_private(place: Place) -> None:
         if path.name not in own:
             assert mode(path) & 0o077 == 0, path
             assert mode(path) == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_recording_is_private(place: Place) -> None:
+    run(place, "--record", "kept")
+    kept = place.folder / "kept"
+    assert sorted(path.name for path in kept.iterdir()) == ["Agent.1.json", "recording.json"]
+    assert (mode(kept), {mode(path) for path in kept.iterdir()}) == (0o700, {0o600})
+
+
+def test_copies_of_a_run_are_private(place: Place) -> None:
+    run(place)
+    place.run("store", "backup", "copy.db", umask=0o022)
+    place.run("export", place.run_id, "-o", "run.jsonl", umask=0o022)
+    (place.runs / "podium.db").rename(place.folder / "lost.db")
+    place.run("store", "rebuild", umask=0o022)
+    for path in ("copy.db", "run.jsonl", "runs/podium.db"):
+        assert mode(place.folder / path) == 0o600, path
+
+
+def test_a_run_directory_that_any_command_makes_again_is_private(place: Place) -> None:
+    place.write("steps: [{name: A, command: [echo]}, {name: Q, approval: ok?}]")
+    place.run("run", "w.yaml", "--run-id", place.run_id, "-q", "--no-wait", code=5, umask=0o022)
+    shutil.rmtree(place.runs / place.run_id)
+    place.run("approve", place.run_id, umask=0o022)
+    made = [place.runs / place.run_id, *(place.runs / place.run_id).rglob("*")]
+    assert [path for path in made if mode(path) & 0o077] == []
 
 
 def test_steps_keep_their_umask_and_their_executable_bit(place: Place) -> None:

@@ -505,6 +505,7 @@ def _warn_of_readers(folder: Path) -> None:
 def _recordings(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
     if record is not None and replay is not None:
         raise click.UsageError("--record asks agents and --replay asks nobody: give one of them.")
+    use_configured_permissions()  # before the folder is made
     return recordings_in(record, replay, goes_on=goes_on)
 
 

@@ -10,7 +10,7 @@ from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, using_store
 from podium.language.diagnostics import visible
 from podium.ports.store import Store, StoreStats
-from podium.wiring import check_store_name, rebuild_at, runs_folder
+from podium.wiring import check_store_name, rebuild_at, runs_folder, use_configured_permissions
 
 _PROBLEMS = 1
 
@@ -107,6 +107,7 @@ def rebuild(store: str, as_json: bool) -> int:
       podium runs list
       podium resume RUN
     """
+    use_configured_permissions()
     rebuilt = asyncio.run(rebuild_at(store, runs_folder(given_runs())))
     if as_json:
         print_json([{**one._asdict(), "rebuilt": one.status is not None} for one in rebuilt])

@@ -65,10 +65,8 @@ def json_option(command: Command) -> Command:
 
 
 def using_store(url: str | None, work: Callable[[Store], Awaitable[T]], *, create: bool = False) -> T:
-    """Open the store, do the work, close the store."""
-
-    if create:
-        use_configured_permissions()
+    """Open the store, do the work, close the store. What is written meanwhile (a copy, an export) is private, too."""
+    use_configured_permissions()
 
     async def run() -> T:
         store = await open_store(store_url(url), create=create)

@@ -1,9 +1,9 @@
 """Secret values never leave: every occurrence in output, logs, events and errors becomes `***`.
 
-A value is looked for as it is and in the forms in which programs commonly print it: inside JSON, inside a URL and
-in base64. Everything covered by any occurrence is masked; occurrences that overlap share one mask, so that of two
-secrets that overlap or contain each other no piece is left over. Values of fewer than six characters are not
-masked: they would hide half of every log and protect nothing.
+A value is looked for as it is and in the forms in which programs commonly print it: inside JSON, inside a URL, in
+base64 and as Python quotes it in messages. Everything covered by any occurrence is masked; occurrences that overlap
+share one mask, so that of two secrets that overlap or contain each other no piece is left over. Values of fewer than
+six characters are not masked: they would hide half of every log and protect nothing.
 
 In base64 the value is also found in the middle of a longer encoded text, whatever stands around it. Of the first
 and the last character there only some bits belong to the value; such a border character stays visible.
@@ -163,6 +163,7 @@ def _forms(value: str) -> Iterator[bytes]:
     raw = _as_bytes(value)
     yield raw
     yield from map(_as_bytes, _json_forms(value))
+    yield from map(_as_bytes, _quoted_forms(value))
     yield from map(str.encode, _url_forms(raw))
     yield from _base64_forms(raw)
 
@@ -186,6 +187,17 @@ def _json_forms(value: str) -> Iterator[str]:
         yield text
         # Some writers have upper-case digits. An escaped backslash in front of a u is stepped over as a pair.
         yield re.sub(r"\\(?:u([0-9a-f]{4})|.)", _upper_case_escape, text)
+
+
+def _quoted_forms(value: str) -> Iterator[str]:
+    """As it is inside the quotes of `repr` and `ascii`, which error messages use, ours too.
+
+    With a double quote in front of it the text is put into single quotes, and its own are escaped; which quotes a
+    message has depends on what is around the value.
+    """
+    for quoted in (repr(f'"{value}'), ascii(f'"{value}')):
+        yield quoted[2:-1]
+        yield quoted[2:-1].replace("\\'", "'")
 
 
 def _upper_case_escape(found: re.Match[str]) -> str:

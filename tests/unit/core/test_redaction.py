@@ -46,6 +46,11 @@ FORMS: dict[str, Callable[[str], bytes]] = {
     "URL, everything quoted": lambda value: quote(as_bytes(value), safe="").encode(),
     "URL form": lambda value: quote_plus(as_bytes(value)).encode(),
     "encodeURIComponent": lambda value: quote(as_bytes(value), safe="!*'()").encode(),
+    "quoted by Python": lambda value: as_bytes(repr(value)[1:-1]),
+    "quoted by Python, beside single quotes": lambda value: as_bytes(
+        repr(f"{value}'")[1:-1].rstrip("'").rstrip("\\")
+    ),
+    "quoted by Python in ASCII": lambda value: as_bytes(ascii(value)[1:-1]),
     "base64": lambda value: b64encode(as_bytes(value)),
     "base64 without padding": lambda value: b64encode(as_bytes(value)).rstrip(b"="),
     "base64 for URLs": lambda value: urlsafe_b64encode(as_bytes(value)),

@@ -120,9 +120,10 @@ def take_values(file: str) -> dict[str, str]:
         raise NotAsExpected(
             f"what the step wrote to $PODIUM_OUTPUT cannot be read: {error.strerror}"
         ) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotAsExpected("$PODIUM_OUTPUT is no file any more")
     with os.fdopen(handle, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NotAsExpected("$PODIUM_OUTPUT is no file any more")
         content = opened.read(_MOST_VALUES + 1)
     Path(file).unlink(missing_ok=True)
     if len(content) > _MOST_VALUES:

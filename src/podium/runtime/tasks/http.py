@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from podium.runtime.tasks import http_client
 
 _MOST_REDIRECTS: Final = 10
+_MAX_PORT: Final = 65535
 _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
 
@@ -105,7 +106,7 @@ class HttpTasks:
         except AddressRefused as refused:
             return failed(FAILED_BEFORE_START, refused.code, str(refused), retryable=False, **facts)
         except library.NO_ADDRESS as error:
-            message = f"{prepared.told} is no address that can be called: {reason_of(error)}"
+            message = f"{prepared.told} is no address that can be called{prepared.reason_of(error)}"
             return failed(FAILED_BEFORE_START, AddressRefused.code, message, retryable=False, **facts)
         except (*library.FAILURES, OSError, ValueError) as error:
             message = f"{prepared.told} failed: {reason_of(error)}"
@@ -133,12 +134,12 @@ class Prepared:
         host.secrets_of(body.work)
         self.method = body.method
         self.url = render(body.url, lookup)
+        # Secrets are masked before it is cut: of a secret that is cut in two, the first half would not be recognised.
+        shown = self.url if host.redactor is None else host.redactor.redact(self.url)
         if not self.url.startswith(("http://", "https://")):
-            raise AddressRefused(
-                f"{self.url[:200]!r} is no address: it has to begin with https:// or http://"
-            )
+            raise AddressRefused(f"{shown[:200]!r} is no address: it has to begin with https:// or http://")
         # Without the query and what stands before @: these are where people put keys.
-        self.told = f"{self.method} {_shown(self.url)}"
+        self.told = f"{self.method} {_shown(shown)}"
         self.headers = {name: render(text, lookup) for name, text in body.headers.items()}
         self.content = self._content(fill_in(body.body, lookup))
         self._files = placing.expected_files(body.work, lookup, directory)
@@ -169,6 +170,10 @@ class Prepared:
         redactor = self.host.redactor
         return redactor is not None and redactor.redact_bytes(value) != value
 
+    def reason_of(self, error: Exception) -> str:
+        """What is wrong with the address. It may quote a part of it, and so a part of a secret: then nothing."""
+        return "" if self.holds_a_secret(self.url.encode()) else f": {reason_of(error)}"
+
     async def result(self, response: "http_client.Response", facts: dict[str, Any]) -> TaskResult:
         status = response.status_code
         facts["statusCode"] = status
@@ -197,6 +202,7 @@ async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
         content=prepared.content,
     )
     for _ in range(_MOST_REDIRECTS + 1):
+        _check_port(request.url.port)
         check_host(request.url.host, prepared.allowed)
         response: http_client.Response = await client.send(request, stream=True)
         try:
@@ -219,6 +225,12 @@ async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
             _keep_secrets_back(following, prepared)
         request = following
     raise ValueError(f"more than {_MOST_REDIRECTS} redirects")
+
+
+def _check_port(port: int | None) -> None:
+    """The library connects to any number."""
+    if port is not None and not 0 < port <= _MAX_PORT:
+        raise AddressRefused(f"{port} is not a port; ports are numbers from 1 to {_MAX_PORT}")
 
 
 def _origin(url: Any) -> tuple[str, str, int | None]:
