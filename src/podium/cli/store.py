@@ -97,7 +97,8 @@ def rebuild(store: str, as_json: bool) -> int:
     values. Leases, the outbox and limits are not rebuilt. Run directories are read, never changed.
 
     The log in a directory is written up to a quarter of a second after the store's. So the last events before a crash
-    may be missing, and what they recorded is done again: check open runs before `podium resume RUN`.
+    may be missing, and what they recorded is done again: check open runs before `podium resume RUN`. A step with
+    `idempotent: false` that may have started is not repeated: it is in doubt.
 
     A store that has runs is refused (exit code 64). Exit code 1: a run could not be rebuilt, or not all of it.
 

@@ -455,6 +455,7 @@ class LocalEngine:
         journal = Journal(directory)
         state = StateFile(directory, plan, run_id, driver, lock.is_held)
         world.views += [journal, state]
+        world.sync_views = journal.sync
         if run.status in TERMINAL and reopening.is_wanted:
             await reopening.carry_out(keeper.lease)
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED) and not driving.was_queued:

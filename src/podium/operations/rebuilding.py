@@ -1,8 +1,9 @@
 """Make a lost store again from run directories.
 
 `logs/events.jsonl` is the source: it has every event as it was recorded. `run.json`, the plan, the workflow file and
-the copies of large values come from beside it. The log in a directory is written a moment after the store's and is not
-synced, so its end may be torn or missing: a run then continues from what is there.
+the copies of large values come from beside it. The log in a directory is written a moment after the store's, so its end
+may be torn or missing: a run then continues from what is there. The start of a step with `idempotent: false` is never
+missing, so such a step is in doubt rather than repeated.
 """
 
 from collections.abc import Sequence

@@ -90,6 +90,8 @@ class World:
     ask: Callable[[Question], bool]
     # Told of every record once and in order, from the run's first one on, many at a time: files are made from them.
     views: list[Observer] = field(default_factory=list)
+    # Puts on the disk what the views were told; before a step starts that must not be repeated blindly.
+    sync_views: Callable[[], None] | None = None
     # Told of every record once and in order, from now on, at once.
     observers: list[Observer] = field(default_factory=list)
     # What to do when the store is away; None: give up at once.
@@ -604,6 +606,18 @@ class Driver:
             self._untold = []
             self._items.clear()
 
+    def _sync_views(self) -> None:
+        """If the store is lost, its copy in the run directory has to know what has started."""
+        self.tell_views()
+        if self._world.sync_views is not None:
+            try:
+                self._world.sync_views()
+            except OSError as error:
+                # The store has it: that is what decides.
+                _LOG.warning(
+                    "the log in the directory of run %s is not synced: %s", self._identity.run_id, error
+                )
+
     def _show(self, observers: list[Observer], records: Sequence[EventRecord]) -> None:
         for observer in list(observers):
             try:
@@ -648,6 +662,8 @@ class Driver:
     def start(self, task: RunTask) -> None:
         key = (task.path, task.attempt)
         engine_attempt = self._engine_attempts.get(key, 1)
+        if not task.step.idempotent:
+            self._sync_views()
 
         def done(result: TaskResult) -> None:
             self.happen(Happening(result.event_type, *key, result.payload, engine_attempt))

@@ -7,6 +7,7 @@ secret counts by its name: its value must not be guessed from a hash.
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import Iterator
 from hashlib import sha256
@@ -228,19 +229,26 @@ class Digests:
         known = {name: self._known_of(path) for name, path in files.items()}
         if None not in known.values():
             return known
-        return await asyncio.to_thread(self._take, files)
+        stopped = threading.Event()
+        try:
+            return await asyncio.to_thread(self._take, files, stopped)
+        finally:
+            stopped.set()  # a thread cannot be cancelled
 
     def _known_of(self, path: Path) -> str | None:
         found = self._known.get(path)
         return found[1] if found is not None and found[0] == _mark_of(path.stat()) else None
 
-    def _take(self, files: dict[str, Path]) -> dict[str, Any]:
-        return {name: self._digest(path) if path.is_file() else _folder(path) for name, path in files.items()}
+    def _take(self, files: dict[str, Path], stopped: threading.Event) -> dict[str, Any]:
+        return {
+            name: self._digest(path, stopped) if path.is_file() else _folder(path, stopped)
+            for name, path in files.items()
+        }
 
-    def _digest(self, path: Path) -> str:
+    def _digest(self, path: Path, stopped: threading.Event) -> str:
         before = path.stat()
         settled = time.time_ns() - before.st_ctime_ns > _SETTLED_NS
-        digest = digest_of(path)
+        digest = digest_of(path, stopped)
         if settled and S_ISREG(before.st_mode):
             self._known[path] = (_mark_of(before), digest)
         return digest
@@ -255,14 +263,17 @@ def _mark_of(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
-def _folder(folder: Path) -> dict[str, str]:
+def _folder(folder: Path, stopped: threading.Event) -> dict[str, str]:
     inner = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): digest_of(path) for path in inner}
+    return {str(path.relative_to(folder)): digest_of(path, stopped) for path in inner}
 
 
-def digest_of(path: Path) -> str:
+def digest_of(path: Path, stopped: threading.Event | None = None) -> str:
+    """Of a file of any size; `stopped` ends it early with an error."""
     digest = sha256()
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
+            if stopped is not None and stopped.is_set():
+                raise InterruptedError(f"{path} is not needed any more")
             digest.update(chunk)
     return digest.hexdigest()

@@ -1,8 +1,10 @@
 """The logs in a run's directory: one line per event, for people (`workflow.jsonl`) and for programs (`events.jsonl`).
 
-They are a view of the log and not durable themselves; what a crash lost is written again when the run goes on.
+They are a view of the log, written a moment later; what a crash lost is written again when the run continues. Only the
+start of a step that must not be repeated blindly is on the disk before the step is: a rebuilt store knows of it.
 """
 
+import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -50,6 +52,11 @@ class Journal:
         """Let others see what was written; now and then, and not for every event."""
         self._for_programs.flush()
         self._for_people.flush()
+
+    def sync(self) -> None:
+        """Everything so far survives a crash of this process and of the machine."""
+        self.keep_up()
+        os.fsync(self._for_programs.fileno())
 
     def close(self) -> None:
         self._for_people.close()

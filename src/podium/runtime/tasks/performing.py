@@ -15,7 +15,16 @@ from podium.runtime.tasks.commands import CommandTasks
 from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
-from podium.runtime.tasks.order import FAILED_BEFORE_START, Performer, Stopping, TaskOrder, TaskResult, failed
+from podium.runtime.tasks.order import (
+    FAILED_BEFORE_START,
+    Performer,
+    Stopping,
+    TaskOrder,
+    TaskResult,
+    failed,
+    stopped,
+    timed_out,
+)
 from podium.runtime.tasks.python import PythonTasks
 from podium.text import without_credentials
 
@@ -173,7 +182,14 @@ class RunTasks:
             )
         if self._reuse is None or self._reuse.needs_no_look(order):
             return await self._with_facts(order, performer.perform(order, stopping))
-        facts, earlier = await self._reuse.look(order)
+        looking = asyncio.ensure_future(self._reuse.look(order))
+        # Files of any size are looked at: that can be stopped like the task itself, and takes no longer than it may.
+        first = await stopping.or_ends(looking, within=order.step.timeout)
+        if first != "ended":
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+            return timed_out(order.step.timeout) if first == "late" else stopped(stopping.code)
+        facts, earlier = looking.result()
         result = earlier if earlier is not None else await performer.perform(order, stopping)
         result.payload |= facts
         return result
