@@ -4,7 +4,18 @@ import os
 from datetime import UTC, datetime
 from typing import Final
 
-from tests.planted import language, log, machine, node_sections, nodes, operating, runs
+from tests.planted import (
+    language,
+    log,
+    machine,
+    nodes,
+    nodes_acceptance,
+    nodes_decisions,
+    nodes_rules,
+    nodes_tables,
+    operating,
+    runs,
+)
 from tests.planted.cannot import CANNOT
 from tests.planted.faults import Fault
 
@@ -14,7 +25,10 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "language": language.FAULTS,
     "runs": runs.FAULTS,
     "nodes": nodes.FAULTS,
-    "node_sections": node_sections.FAULTS,
+    "nodes_rules": nodes_rules.FAULTS,
+    "nodes_tables": nodes_tables.FAULTS,
+    "nodes_acceptance": nodes_acceptance.FAULTS,
+    "nodes_decisions": nodes_decisions.FAULTS,
     "machine": machine.FAULTS,
     "operating": operating.FAULTS,
 }

@@ -5,7 +5,7 @@ and calls nothing; what it returns is a translation of the executor's result. On
 workflow from one thread; for anything more, call `execute_workflow` and keep the definitions yourself.
 """
 
-from typing import Any, Final
+from typing import Final
 from uuid import UUID, uuid4
 
 from podium.nodes.action import utc_now
@@ -122,14 +122,4 @@ def _build_output_metrics(result: WorkflowExecutionResult) -> dict[str, float]:
         "completed_count": float(len(result.completed_steps)),
         "failed_count": float(len(result.failed_steps)),
         "skipped_count": float(len(result.skipped_steps)),
-    }
-
-
-def _build_workflow_context(input_data: ModelOrchestratorInput) -> dict[str, Any]:
-    """What the handlers of an operation may know about it: its metadata and, above that, its identity."""
-    return {
-        **input_data.metadata,
-        "workflow_id": str(input_data.workflow_id),
-        "operation_id": str(input_data.operation_id),
-        "execution_mode": input_data.execution_mode.value,
     }

@@ -100,9 +100,9 @@ def test_no_workflow_timeout_shortens_the_timeout_of_a_step() -> None:
     assert result.actions_emitted[0].timeout_ms == 300000
 
 
-@pytest.mark.rule("NR46", "NR16", "AC5.2")
+@pytest.mark.rule("NR46", "NR16", "AC5.2", "FX09")
 def test_every_action_has_an_id_and_a_lease_of_its_own() -> None:
-    steps = [step(f"s{n}") for n in range(200)]
+    steps = [step(f"s{n}", after=[f"s{n - 1}"] if n % 2 else []) for n in range(200)]
     results = [execute(steps, id_factory=uuid4) for _ in range(2)]
     ids = [
         id_ for r in results for action in r.actions_emitted for id_ in (action.action_id, action.lease_id)

@@ -151,12 +151,25 @@ steps:
 
 @pytest.mark.rule("N45")
 def test_unknown_keys_are_warnings_with_the_nearest_name_and_errors_when_strict() -> None:
-    text = HEAD.replace("nodes", "") + "steps: []\nmetadat: 1\nx-note: ours\n"
+    steps = "steps: [{step_name: a, step_type: effect, depends_om: []}]\n"
+    text = HEAD + "    compensation_enable: true\n" + steps + "stepps: 1\nx-note: ours\n"
     lax, strict = (read_contract(text, "c.yaml", strict=strict) for strict in (False, True))
     assert lax.contract is not None
-    assert [found.severity for found in lax.diagnostics] == [Severity.WARNING]
     assert strict.contract is None
-    assert [found.severity for found in strict.diagnostics] == [Severity.ERROR]
+    for reading, severity in ((lax, Severity.WARNING), (strict, Severity.ERROR)):
+        assert [(found.severity, found.message, found.hint) for found in reading.diagnostics] == [
+            (
+                severity,
+                "'workflow_definition' has no use for the key 'compensation_enable'.",
+                "Did you mean 'compensation_enabled'?",
+            ),
+            (
+                severity,
+                "item 1 of 'steps' has no use for the key 'depends_om'.",
+                "Did you mean 'depends_on'?",
+            ),
+            (severity, "the contract has no use for the key 'stepps'.", "Did you mean 'steps'?"),
+        ]
 
 
 @pytest.mark.rule("N45", "N30", "NR67")
@@ -181,6 +194,8 @@ def test_nothing_inside_the_execution_graph_or_reserved_is_warned_about() -> Non
         ("description: d", "description: d, timeout_ms: -1"),
         ("description: d", ""),
         ("version: 1.0.0, workflow_name", "version: one, workflow_name"),
+        ("description: d", "description: d, execution_mode: streaming"),
+        ("execution_graph: {version: 1.0.0}", "execution_graph: {}"),
     ],
 )
 def test_the_yaml_boundary_raises_the_error_of_the_specification(tmp_path: Path, old: str, new: str) -> None:
@@ -190,6 +205,26 @@ def test_the_yaml_boundary_raises_the_error_of_the_specification(tmp_path: Path,
         podium.load_contract(path)
     assert raised.value.code == "VALIDATION_ERROR"
     assert str(path) in raised.value.message
+
+
+@pytest.mark.rule("ER3", "FX07")
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "[{step_name: a, step_type: effect, depends_on: [ghost]}]",
+        "[{step_id: a, step_name: a, step_type: effect, depends_on: [a]}]",
+        "[{step_id: a, step_name: a, step_type: effect}, {step_id: a, step_name: b, step_type: effect}]",
+        "[{step_name: a, step_type: conditional}]",
+    ],
+)
+def test_a_file_whose_steps_do_not_fit_together_raises_the_error_of_the_specification(
+    tmp_path: Path, steps: str
+) -> None:
+    path = tmp_path / "contract.yaml"
+    path.write_text(f"{HEAD}steps: {steps}")
+    with pytest.raises(ModelOnexError) as raised:
+        podium.load_contract(path)
+    assert raised.value.code == "VALIDATION_ERROR"
 
 
 @pytest.mark.rule("NR51", "N06")

@@ -9,7 +9,9 @@ from podium.nodes import (
     EnumExecutionMode,
     EnumWorkflowState,
     ModelOnexError,
+    ModelOrchestratorInput,
     ModelWorkflowStep,
+    NodeOrchestrator,
     WorkflowExecutionResult,
 )
 from tests.unit.nodes.building import (
@@ -22,6 +24,7 @@ from tests.unit.nodes.building import (
     execute,
     id_of,
     names_of,
+    now,
     process,
     step,
 )
@@ -44,22 +47,29 @@ def ends(result: WorkflowExecutionResult, steps: list[ModelWorkflowStep]) -> tup
 def test_a_workflow_without_steps_completes_at_once(mode: str) -> None:
     result = execute([], definition(mode))
     assert (result.execution_status, result.actions_emitted, result.execution_time_ms) == (COMPLETED, [], 0)
+    output = process([], definition(mode))
+    assert (output.execution_status, output.actions_emitted, output.execution_time_ms) == ("completed", [], 0)
 
 
-@pytest.mark.rule("AC5.1", "NR14")
+@pytest.mark.rule("AC5.1", "NR14", "FX08", "PR4")
 def test_each_completed_step_has_one_action() -> None:
-    steps = [step("a"), step("b", after=["a"])]
+    steps = [
+        step("a"),
+        step("b", after=["a"], step_type="effect"),
+        step("c", step_type="parallel", max_parallel_instances=4, retry_count=5),
+    ]
     result = execute(steps)
     assert result.execution_status is COMPLETED
-    assert ends(result, steps) == (["a", "b"], [], [])
-    assert emitted_names(result) == ["a", "b"]
+    # Creating the action completes a step: what its node makes of the action never comes back to the executor.
+    assert ends(result, steps) == (["a", "c", "b"], [], [])
+    assert emitted_names(result) == ["a", "c", "b"]
     assert result.errors == []
 
 
 # --- disabled -------------------------------------------------------------------------------------
 
 
-@pytest.mark.rule("NR22", "PR1", "AC8.1", "AC8.2", "FX17")
+@pytest.mark.rule("NR22", "PR1", "AC8.1", "AC8.2", "FX17", "NR26")
 def test_a_disabled_step_is_skipped_and_counts_as_done() -> None:
     steps = [step("off", enabled=False), step("b", after=["off"])]
     result = execute(steps)
@@ -90,7 +100,7 @@ def test_a_disabled_step_of_a_reserved_type_is_skipped_like_any_other() -> None:
 # --- failure and error_action ---------------------------------------------------------------------
 
 
-@pytest.mark.rule("PR3", "EF1", "AC6.2", "NR33", "N35")
+@pytest.mark.rule("PR3", "EF1", "AC6.2", "NR33", "N35", "FX07")
 @pytest.mark.parametrize(
     "error",
     [
@@ -211,12 +221,25 @@ def test_a_step_whose_dependency_failed_fails_without_its_error_action(fail_step
         step("later", after=["free"]),
     ]
     result = execute(steps)
+    assert result.execution_status is FAILED
     assert ends(result, steps) == (["free", "later"], ["a", "b", "c"], [])
     assert [(names_of([e["step_id"]], steps)[0], e["error_type"], e["message"]) for e in result.errors] == [
         ("a", "RuntimeError", "its action could not be created: the fault was injected"),
         ("b", "DEPENDENCY_NOT_MET", "it depends on 'a', which did not complete"),
         ("c", "DEPENDENCY_NOT_MET", "it depends on 'b', which did not complete"),
     ]
+
+
+@pytest.mark.rule("NR26")
+def test_one_completed_dependency_of_several_is_not_enough(fail_steps: FailSteps) -> None:
+    fail_steps("bad")
+    steps = [
+        step("good"),
+        step("bad", error_action="continue"),
+        step("both", after=["good", "bad"]),
+        step("turned", after=["bad", "good"]),
+    ]
+    assert ends(execute(steps), steps) == (["good"], ["bad", "both", "turned"], [])
 
 
 def test_several_unmet_dependencies_are_counted(fail_steps: FailSteps) -> None:
@@ -237,13 +260,18 @@ def test_several_unmet_dependencies_are_counted(fail_steps: FailSteps) -> None:
 def test_skip_on_failure_looks_at_everything_before_it_in_the_order(fail_steps: FailSteps) -> None:
     fail_steps("b")
     steps = [
+        step("declared_first", after=["careless"], skip_on_failure=True),
         step("before", skip_on_failure=True),
         step("b", error_action="continue"),
         step("same_wave", skip_on_failure=True),
         step("careless"),
         step("next_wave", after=["careless"], skip_on_failure=True),
     ]
-    assert ends(execute(steps), steps) == (["before", "careless"], ["b"], ["same_wave", "next_wave"])
+    assert ends(execute(steps), steps) == (
+        ["before", "careless"],
+        ["b"],
+        ["declared_first", "same_wave", "next_wave"],
+    )
 
 
 @pytest.mark.rule("NR25")
@@ -259,7 +287,7 @@ def test_an_unmet_dependency_counts_before_skip_on_failure(fail_steps: FailSteps
     assert ends(execute(steps), steps) == ([], ["a", "b"], [])
 
 
-@pytest.mark.rule("N18")
+@pytest.mark.rule("N18", "NR26")
 def test_a_step_skipped_for_a_failure_does_not_satisfy_its_dependents(fail_steps: FailSteps) -> None:
     fail_steps("a")
     steps = [
@@ -307,10 +335,18 @@ def test_the_deadline_itself_is_too_late() -> None:
 
 @pytest.mark.rule("N23")
 def test_an_operation_has_its_own_timeout() -> None:
-    slow = TickingClock(150_000)
     steps = [step("a"), step("b")]
-    assert execute(steps, clock=slow, global_timeout_ms=300_000).completed_steps == [str(id_of("a"))]
-    assert process(steps, global_timeout_ms=1).failed_steps == []  # the clock stands
+    orchestrator = NodeOrchestrator(object())
+    orchestrator.workflow_definition = definition(timeout_ms=3_600_000)
+
+    def completed(**fields: int) -> list[str]:
+        operation = ModelOrchestratorInput(workflow_id=WORKFLOW, steps=steps, **fields)
+        output = now(orchestrator.process(operation, clock=TickingClock(150_000)))
+        return names_of(output.completed_steps, steps)
+
+    # The second step is processed after 450 s.
+    assert completed() == completed(global_timeout_ms=450_000) == ["a"]
+    assert completed(global_timeout_ms=450_001) == ["a", "b"]
 
 
 @pytest.mark.rule("N37")
@@ -353,7 +389,7 @@ def test_a_given_mode_overrides_the_definition_without_complaint() -> None:
 def test_a_failed_step_is_logged_as_a_warning_and_success_is_silent(
     fail_steps: FailSteps, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.DEBUG)
     reserved = {"compensation_action": "undo-it", "idempotency_key": "key-17"}
     execute([step("a", **reserved)])
     assert caplog.records == []
@@ -370,7 +406,15 @@ def test_a_failed_step_is_logged_as_a_warning_and_success_is_silent(
 
 @pytest.mark.rule("N38", "EF2", "EF5", "PR4")
 def test_the_executor_itself_ends_completed_or_failed_only(fail_steps: FailSteps) -> None:
-    seen = {execute([]).execution_status, execute([step("a")]).execution_status}
+    steps = [step("a"), step("b"), step("off", enabled=False)]
+    assert {execute([]).execution_status, execute(steps).execution_status} == {COMPLETED}
+    late = execute(steps, clock=TickingClock(400), global_timeout_ms=1000)
     fail_steps("a")
-    seen.add(execute([step("a")]).execution_status)
-    assert seen == {COMPLETED, FAILED}
+    stopped = execute(steps)
+    went_on = execute(steps, default_error_action="continue")
+    assert (late.failed_steps, stopped.skipped_steps[0], went_on.completed_steps) == (
+        [str(id_of("b"))],
+        str(id_of("b")),
+        [str(id_of("b"))],
+    )
+    assert {result.execution_status for result in (late, stopped, went_on)} == {FAILED}

@@ -354,8 +354,36 @@ def test_reserved_fields_survive_a_round_trip() -> None:
     read = ModelWorkflowStep.model_validate_json(ModelWorkflowStep.model_validate(written).model_dump_json())
     assert {key: read.model_dump(mode="json")[key] for key in written} == written
 
-    whole = definition().model_copy(update={"saga_pattern": "s", "compensation_enabled": True})
-    assert ModelWorkflowDefinition.model_validate_json(whole.model_dump_json()) == whole
+    reserved: dict[str, Any] = {
+        "execution_graph": {
+            "version": {"major": 1, "minor": 0, "patch": 0},
+            "nodes": [{"node_id": "n", "node_type": "effect", "branch": {"if_true": "1 +"}}],
+        },
+        "coordination_rules": {
+            "synchronization_points": ["p", "p"],
+            "max_retries": 7,
+            "retry_delay_ms": 9,
+            "failure_recovery_strategy": "ABORT",
+            "parallel_execution_allowed": False,
+        },
+        "compensation_enabled": True,
+        "saga_pattern": "s",
+        "checkpoint_enabled": True,
+    }
+    rules = {"version": "1.0.0", **reserved["coordination_rules"]}
+    whole = ModelWorkflowDefinition.model_validate(
+        {**definition().model_dump(mode="json"), **reserved, "coordination_rules": rules}
+    )
+    again = ModelWorkflowDefinition.model_validate_json(whole.model_dump_json())
+    assert again == whole
+    dumped = again.model_dump(mode="json")
+    assert {key: dumped[key] for key in ("compensation_enabled", "saga_pattern", "checkpoint_enabled")} == {
+        "compensation_enabled": True,
+        "saga_pattern": "s",
+        "checkpoint_enabled": True,
+    }
+    assert reserved["coordination_rules"].items() <= dumped["coordination_rules"].items()
+    assert dumped["execution_graph"]["nodes"][0]["branch"] == {"if_true": "1 +"}
 
 
 @pytest.mark.rule("N29")

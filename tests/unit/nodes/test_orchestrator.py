@@ -1,11 +1,13 @@
 """The stateful façade: what it remembers, what it passes on, what it leaves alone."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from podium.core import graph
 from podium.nodes import (
     EnumCoreErrorCode,
     EnumExecutionMode,
@@ -16,13 +18,13 @@ from podium.nodes import (
     ModelOrchestratorInput,
     ModelOrchestratorOutput,
     NodeOrchestrator,
+    validation,
 )
-from podium.nodes.orchestrator import _build_workflow_context
-from podium.nodes.validation import examine
 from tests.unit.nodes.building import (
     WORKFLOW,
     CountingIds,
     StandingClock,
+    TickingClock,
     definition,
     every_value_in,
     execute,
@@ -76,6 +78,9 @@ def test_the_definition_is_its_only_state_and_is_left_as_it_was() -> None:
     assert vars(orchestrator) == {"container": container, "workflow_definition": injected}
     assert orchestrator.workflow_definition is injected
     assert injected == before
+    # Nothing of an operation reaches the next one, not even on the same workflow.
+    other = ModelOrchestratorInput(workflow_id=WORKFLOW, steps=[step("other")])
+    assert now(orchestrator.process(other)).completed_steps == [str(id_of("other"))]
 
 
 @pytest.mark.rule("NR04", "NR09")
@@ -91,7 +96,7 @@ def test_the_definition_may_be_replaced_between_operations() -> None:
     assert now(orchestrator.process(operation)).completed_steps == first.completed_steps
 
 
-@pytest.mark.rule("NR07", "FX14", "NR01")
+@pytest.mark.rule("NR07", "FX14", "NR01", "FX17")
 def test_the_output_is_the_result_of_the_executor_and_nothing_more() -> None:
     result, output = execute(STEPS), process(STEPS)
     assert output == ModelOrchestratorOutput(
@@ -162,33 +167,43 @@ def test_only_a_mode_that_was_given_overrides_the_definition(monkeypatch: pytest
 
 @pytest.mark.rule("N03", "NR32")
 def test_a_workflow_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    examined = []
+    calls = []
 
-    def counting(*arguments: Any) -> Any:
-        examined.append(arguments)
-        return examine(*arguments)
+    def count(function: Callable[..., Any], name: str) -> None:
+        def counting(*arguments: Any) -> Any:
+            calls.append(function.__name__)
+            return function(*arguments)
 
-    monkeypatch.setattr("podium.nodes.executor.examine", counting)
-    process(STEPS)
-    assert len(examined) == 1
+        monkeypatch.setattr(name, counting)
+
+    count(validation.examine, "podium.nodes.executor.examine")
+    count(graph.order, "podium.core.graph.order")
+    process([step("a"), step("b", after=["a"])])
+    # Validating gives the order, too: nothing is ordered a second time.
+    assert calls == ["examine", "order"]
 
 
 @pytest.mark.rule("N40")
-def test_the_mixin_passes_everything_on() -> None:
+def test_the_mixin_passes_everything_on(fail_steps: FailSteps) -> None:
+    fail_steps("a")
+    steps = [step("a"), step("b"), step("c"), step("d")]
     result = now(
         MixinWorkflowExecution().execute_workflow_from_contract(
             definition(),
-            STEPS,
+            steps,
             WORKFLOW,
             EnumExecutionMode.BATCH,
             id_factory=CountingIds(),
-            clock=StandingClock(),
+            clock=TickingClock(1000),
             global_timeout_ms=5000,
             default_error_action="continue",
         )
     )
     assert result.metadata["execution_mode"] == "batch"
-    assert result.actions_emitted[0].action_id == UUID(int=1)
+    assert [action.action_id for action in result.actions_emitted] == [UUID(int=1), UUID(int=3)]
+    # "a" does not stop the others; for "d" no time is left.
+    assert [error["error_type"] for error in result.errors] == ["RuntimeError", "TIMEOUT"]
+    assert result.completed_steps == [str(id_of("b")), str(id_of("c"))]
 
 
 # --- what has no effect ---------------------------------------------------------------------------
@@ -248,27 +263,3 @@ def test_an_output_can_be_read_back_from_its_json() -> None:
     output = process(STEPS)
     read = ModelOrchestratorOutput.model_validate_json(output.model_dump_json())
     assert [ModelAction.model_validate(action) for action in read.actions_emitted] == output.actions_emitted
-
-
-# --- context --------------------------------------------------------------------------------------
-
-
-@pytest.mark.rule("CX1", "CX2", "CX3", "CX4")
-def test_the_context_of_an_operation_is_its_metadata_and_above_that_its_identity() -> None:
-    nested = {"keep": "me"}
-    operation = ModelOrchestratorInput(
-        workflow_id=WORKFLOW,
-        steps=[],
-        operation_id=id_of("operation"),
-        execution_mode=EnumExecutionMode.BATCH,
-        metadata={"tenant": nested, "workflow_id": "forged", "operation_id": 0, "execution_mode": None},
-    )
-    context = _build_workflow_context(operation)
-    assert context == {
-        "tenant": {"keep": "me"},
-        "workflow_id": str(WORKFLOW),
-        "operation_id": str(id_of("operation")),
-        "execution_mode": "batch",
-    }
-    assert context["tenant"] is nested
-    assert operation.metadata["workflow_id"] == "forged"

@@ -3,19 +3,23 @@
 import ast
 import asyncio
 import copy
+import logging
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 import podium.nodes
 from podium.nodes import (
+    EnumExecutionMode,
     ModelCoordinationRules,
     ModelExecutionGraph,
+    ModelWorkflowDefinition,
     ModelWorkflowNode,
     ModelWorkflowStep,
     execute_workflow,
@@ -26,6 +30,7 @@ from tests.unit.nodes.building import (
     WORKFLOW,
     CountingIds,
     StandingClock,
+    TickingClock,
     definition,
     emitted_names,
     execute,
@@ -33,6 +38,9 @@ from tests.unit.nodes.building import (
     process,
     step,
 )
+from tests.unit.nodes.conftest import FailSteps
+
+Everything: TypeAlias = Callable[..., list[object]]
 
 STEPS = [
     step("c", after=["a", "b"], parallel_group="g", metadata={"ignored": 1}),
@@ -40,10 +48,32 @@ STEPS = [
     step("off", enabled=False),
     step("b", after=["off"]),
 ]
+WIDE = [*STEPS, step("alone"), step("last", after=["alone"])]
 
 
 def outcome(steps: list[ModelWorkflowStep], **keywords: Any) -> str:
     return process(steps, **keywords).model_dump_json()
+
+
+@pytest.fixture
+def everything(fail_steps: FailSteps, caplog: pytest.LogCaptureFixture) -> Everything:
+    """All that can be seen of a workflow: results, outputs and logs when it succeeds, fails or is too slow."""
+    caplog.set_level(logging.DEBUG)
+
+    def see(steps: list[ModelWorkflowStep], workflow: ModelWorkflowDefinition | None = None) -> list[object]:
+        caplog.clear()
+        seen: list[object] = []
+        for failing in ([], ["a"], ["b"]):
+            fail_steps(*failing)
+            seen += [
+                vars(execute(steps, workflow, default_error_action=each)) for each in ("stop", "continue")
+            ]
+            seen.append(outcome(steps, workflow=workflow))
+        fail_steps()
+        seen.append(vars(execute(steps, workflow, clock=TickingClock(400), global_timeout_ms=2000)))
+        return [*seen, [(record.levelname, record.getMessage()) for record in caplog.records]]
+
+    return see
 
 
 @pytest.mark.rule("AC1.1", "N01")
@@ -70,15 +100,29 @@ def test_two_executions_differ_only_in_ids_and_times() -> None:
 
 
 @pytest.mark.rule("AC1.2", "NR05", "NR29", "NR63", "FX04", "NR28", "NR50")
-def test_no_input_is_changed_however_deep() -> None:
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {},
+        {"execution_mode": EnumExecutionMode.BATCH},
+        {"global_timeout_ms": 2000},
+        {"global_timeout_ms": 2000, "clock": TickingClock(1000)},
+        {"default_error_action": "continue"},
+    ],
+    ids=["plain", "another mode", "a shorter timeout", "too late", "a failure"],
+)
+def test_no_input_is_changed_however_deep(keywords: dict[str, Any], fail_steps: FailSteps) -> None:
+    if "default_error_action" in keywords:
+        fail_steps("a")
     steps = copy.deepcopy(STEPS)
     workflow = definition()
     untouched = copy.deepcopy((steps, workflow))
     order = [id(one) for one in steps]
     fields_set = [set(one.model_fields_set) for one in steps]
     # The very list, not a copy of it.
-    now(execute_workflow(workflow, steps, WORKFLOW))
+    now(execute_workflow(workflow, steps, WORKFLOW, **keywords))
     assert (steps, workflow) == untouched
+    assert workflow.workflow_metadata.model_fields_set == untouched[1].workflow_metadata.model_fields_set
     assert [id(one) for one in steps] == order
     assert [one.model_fields_set for one in steps] == fields_set
 
@@ -112,17 +156,26 @@ def test_an_action_is_not_changed_after_it_was_created(monkeypatch: pytest.Monke
 
 @pytest.mark.rule("AC1.3")
 def test_thirty_two_threads_give_what_one_gives() -> None:
-    expected = outcome(STEPS)
-    with ThreadPoolExecutor(32) as pool:
-        results = list(pool.map(lambda _: outcome(STEPS), range(200)))
+    expected = outcome(WIDE)
+    switching = sys.getswitchinterval()
+    # Threads take turns after a microsecond instead of 5 ms: in the middle of every execution.
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(32) as pool:
+            results = list(pool.map(lambda _: outcome(WIDE), range(200)))
+    finally:
+        sys.setswitchinterval(switching)
     assert set(results) == {expected}
 
 
 @pytest.mark.rule("NR70", "N24", "FX08", "N39")
-def test_execution_is_a_coroutine_that_never_waits() -> None:
+@pytest.mark.parametrize("mode", ["sequential", "parallel", "batch"])
+def test_execution_is_a_coroutine_that_never_waits(mode: str, fail_steps: FailSteps) -> None:
     assert asyncio.iscoroutinefunction(execute_workflow)
     # `now` fails if the coroutine suspends even once.
-    assert now(execute_workflow(definition("parallel"), STEPS, WORKFLOW)).completed_steps
+    assert now(execute_workflow(definition(mode), STEPS, WORKFLOW)).completed_steps
+    fail_steps("a")
+    assert now(execute_workflow(definition(mode), STEPS, WORKFLOW)).failed_steps
 
 
 @pytest.mark.rule("NR70", "NR19")
@@ -142,8 +195,20 @@ def test_nothing_is_read_written_or_started() -> None:
     """Audit events tell of every file, socket and process; none may occur while a workflow is processed."""
     code = """
         import asyncio, sys, threading
-        from tests.unit.nodes.test_purity import STEPS, definition, process
-        process(STEPS, definition())
+        from podium.nodes import executor
+        from tests.unit.nodes.test_purity import STEPS, TickingClock, definition, execute, process
+        create = executor._create_action_for_step
+        def fail(step, *arguments, **keywords):
+            if step.step_name == "b":
+                raise RuntimeError("the fault was injected")
+            return create(step, *arguments, **keywords)
+        def succeed_be_late_and_fail():
+            executor._create_action_for_step = create
+            assert not process(STEPS, definition()).failed_steps
+            assert execute(STEPS, clock=TickingClock(1000), global_timeout_ms=2000).failed_steps
+            executor._create_action_for_step = fail
+            assert process(STEPS, definition()).failed_steps
+        succeed_be_late_and_fail()
         seen, watching = [], True
         def audit(event, arguments):
             world = {"open", "os", "socket", "subprocess", "sqlite3", "shutil", "import"}
@@ -151,7 +216,7 @@ def test_nothing_is_read_written_or_started() -> None:
                 seen.append((event, arguments))
         sys.addaudithook(audit)
         threads = threading.active_count()
-        process(STEPS, definition())
+        succeed_be_late_and_fail()
         watching = False
         assert threading.active_count() == threads
         assert not seen, seen
@@ -181,6 +246,9 @@ def test_the_execution_graph_is_never_consulted(caplog: pytest.LogCaptureFixture
     other = ModelExecutionGraph(version=V1, nodes=[ModelWorkflowNode(node_id="x", node_type="effect")])
     contradicting = workflow.model_copy(update={"execution_graph": other})
     assert outcome(STEPS, workflow=contradicting) == outcome(STEPS)
+    # Nor is it used when there are no steps at all.
+    assert execute([], workflow).completed_steps == []
+    assert outcome([], workflow=contradicting) == outcome([])
     assert caplog.records == []
 
 
@@ -201,19 +269,19 @@ ADVISORY_ON_STEPS = {
 
 @pytest.mark.rule("NR02", "NR67", "NR21", "CV7", "CV8", "RF7", "RF8", "RF9")
 @pytest.mark.parametrize("field", RESERVED_ON_STEPS)
-def test_reserved_fields_of_steps_change_nothing(field: str) -> None:
-    changed = [one.model_copy(update={field: RESERVED_ON_STEPS[field]}) for one in STEPS]
-    assert outcome(changed) == outcome(STEPS)
+def test_reserved_fields_of_steps_change_nothing(field: str, everything: Everything) -> None:
+    changed = [one.model_copy(update={field: RESERVED_ON_STEPS[field]}) for one in WIDE]
+    assert everything(changed) == everything(WIDE)
 
 
 @pytest.mark.rule("NR40", "NR45", "NR65", "NR55", "NR39")
 @pytest.mark.parametrize("field", ADVISORY_ON_STEPS)
-def test_advisory_fields_of_steps_change_nothing(field: str) -> None:
+def test_advisory_fields_of_steps_change_nothing(field: str, everything: Everything) -> None:
     changed = [
         one.model_copy(update={field: ADVISORY_ON_STEPS[field]}) if at % 2 else one
-        for at, one in enumerate(STEPS)
+        for at, one in enumerate(WIDE)
     ]
-    assert outcome(changed) == outcome(STEPS)
+    assert everything(changed) == everything(WIDE)
 
 
 @pytest.mark.rule("NR02", "NR21", "CV7", "CV8", "RF1", "RF2", "RF3", "RF4", "RF5", "RF6", "N25", "N40")
@@ -223,8 +291,9 @@ def test_advisory_fields_of_steps_change_nothing(field: str) -> None:
         {"compensation_enabled": True},
         {"saga_pattern": "orchestrated"},
         {"checkpoint_enabled": True},
-        {"coordination_rules": ModelCoordinationRules(version=V1, synchronization_points=["p"])},
-        {"coordination_rules": ModelCoordinationRules(version=V1, max_retries=0, retry_delay_ms=1)},
+        {"coordination_rules": ModelCoordinationRules(version=V1, synchronization_points=["a", "p"])},
+        {"coordination_rules": ModelCoordinationRules(version=V1, max_retries=0)},
+        {"coordination_rules": ModelCoordinationRules(version=V1, retry_delay_ms=10**9)},
         {"coordination_rules": ModelCoordinationRules(version=V1, parallel_execution_allowed=False)},
         {
             "coordination_rules": ModelCoordinationRules.model_validate(
@@ -234,9 +303,11 @@ def test_advisory_fields_of_steps_change_nothing(field: str) -> None:
     ],
     ids=lambda update: ", ".join(f"{k}={v!s:.60}" for k, v in update.items()),
 )
-def test_reserved_fields_of_definitions_change_nothing(update: dict[str, Any]) -> None:
+def test_reserved_fields_of_definitions_change_nothing(
+    update: dict[str, Any], everything: Everything
+) -> None:
     workflow = definition("parallel").model_copy(update=update)
-    assert outcome(STEPS, workflow=workflow) == outcome(STEPS, workflow=definition("parallel"))
+    assert everything(WIDE, workflow) == everything(WIDE, definition("parallel"))
 
 
 @pytest.mark.rule("NR67")

@@ -1,5 +1,6 @@
 """Which workflows can be executed, and how the others are told what is wrong."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ from podium.nodes import (
     EnumCoreErrorCode,
     EnumExecutionMode,
     ModelOnexError,
+    ModelOrchestratorInput,
     ModelWorkflowDefinition,
     ModelWorkflowDefinitionMetadata,
+    ModelWorkflowStep,
+    NodeOrchestrator,
     execute_workflow,
     get_execution_order,
     validate_workflow_definition,
@@ -27,22 +31,50 @@ from tests.unit.nodes.building import (
 )
 
 
+def refusals(
+    steps: Iterable[ModelWorkflowStep], workflow: ModelWorkflowDefinition | None = None
+) -> list[str]:
+    """What validation finds, after `execute` and `process` have both refused the workflow with the same words."""
+    found = problems_of(steps, workflow)
+    for attempt in (execute, process):
+        with pytest.raises(ModelOnexError) as refused:
+            attempt(steps, workflow)
+        assert refused.value.error_code is EnumCoreErrorCode.VALIDATION_ERROR
+        assert refused.value.context["errors"] == found
+    return found
+
+
 @pytest.mark.rule("AC2.3")
-def test_a_valid_workflow_has_no_problems() -> None:
-    assert problems_of([step("a"), step("b", after=["a"]), step("c", after=["a", "b"])]) == []
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [],
+        [step("a"), step("b", after=["a"]), step("c", after=["a", "b"])],
+        [step("d", after=["b", "c"]), step("c", after=["a"]), step("b", after=["a"]), step("a")],
+        [step("a"), step("b", after=["a", "a"]), step("c", after=["b", "a", "b"])],
+        [step("a"), step("b", after=["a"]), step("x"), step("y", after=["x"])],
+        [step("a"), step("off", after=["a"], enabled=False), step("b", after=["off", "a"])],
+    ],
+    ids=["empty", "triangle", "diamond", "repeated dependencies", "two parts", "disabled"],
+)
+def test_a_valid_workflow_has_no_problems(steps: list[ModelWorkflowStep]) -> None:
+    assert problems_of(steps) == []
+    assert execute(steps).failed_steps == []
 
 
 @pytest.mark.rule("CV1", "ER2", "NR10", "AC2.1", "N12")
 def test_a_simple_cycle_is_named() -> None:
-    assert problems_of([step("a", after=["b"]), step("b", after=["a"])]) == [
+    assert refusals([step("a", after=["b"]), step("b", after=["a"])]) == [
         "Workflow contains cycles: 'a' -> 'b' -> 'a'"
     ]
 
 
-@pytest.mark.rule("AC2.2", "PR7")
+@pytest.mark.rule("AC2.2", "PR7", "N12")
 def test_a_longer_cycle_is_named_and_what_waits_for_it_is_not() -> None:
-    steps = [step("a", after=["c"]), step("b", after=["a"]), step("c", after=["b"]), step("d", after=["a"])]
-    assert problems_of(steps) == ["Workflow contains cycles: 'a' -> 'c' -> 'b' -> 'a'"]
+    cycle = [step("a", after=["c"]), step("b", after=["a"]), step("c", after=["b"])]
+    waiting, found = step("d", after=["a"]), ["Workflow contains cycles: 'a' -> 'c' -> 'b' -> 'a'"]
+    assert refusals([*cycle, waiting]) == found
+    assert refusals([waiting, *cycle]) == found
 
 
 def test_a_very_long_cycle_is_named_by_its_beginning() -> None:
@@ -53,8 +85,12 @@ def test_a_very_long_cycle_is_named_by_its_beginning() -> None:
 
 @pytest.mark.rule("NR24", "FX20", "AC2.4", "N13")
 def test_a_cycle_hidden_by_a_disabled_step_is_still_a_cycle() -> None:
-    steps = [step("a", after=["b"]), step("b", after=["a"], enabled=False)]
-    assert problems_of(steps) == ["Workflow contains cycles: 'a' -> 'b' -> 'a'"]
+    half = [step("a", after=["b"]), step("b", after=["a"], enabled=False)]
+    all_of_it = [step("a", after=["b"], enabled=False), step("b", after=["a"], enabled=False)]
+    for steps in (half, all_of_it):
+        assert refusals(steps) == ["Workflow contains cycles: 'a' -> 'b' -> 'a'"]
+        with pytest.raises(ModelOnexError, match="workflow contains cycles"):
+            get_execution_order(steps)
 
 
 @pytest.mark.rule("NR10", "CV1")
@@ -71,14 +107,17 @@ def test_a_cycle_is_found_before_anything_is_executed() -> None:
 
 @pytest.mark.rule("CV2")
 def test_a_duplicate_step_id_is_refused() -> None:
-    assert problems_of([step("a"), step("b", step_id=id_of("a"))]) == [f"Duplicate step ID: {id_of('a')}"]
+    for enabled in (True, False):
+        steps = [step("a"), step("b", step_id=id_of("a"), enabled=enabled)]
+        assert refusals(steps) == refusals(steps[::-1]) == [f"Duplicate step ID: {id_of('a')}"]
 
 
 @pytest.mark.rule("CV3", "ER4")
 def test_a_dependency_on_nothing_is_refused() -> None:
-    assert problems_of([step("a", after=["ghost"])]) == [
-        f"Step 'a' depends on non-existent step: {id_of('ghost')}"
-    ]
+    told = f"Step 'a' depends on non-existent step: {id_of('ghost')}"
+    assert refusals([step("a", after=["ghost"])]) == [told]
+    assert refusals([step("b"), step("a", after=["b", "ghost"])]) == [told]
+    assert refusals([step("a", after=["ghost"], enabled=False)]) == [told]
 
 
 @pytest.mark.rule("CV4", "ER5", "N33")
@@ -87,14 +126,14 @@ def test_an_empty_workflow_name_is_refused() -> None:
         **{**definition().workflow_metadata.__dict__, "workflow_name": ""}
     )
     nameless = definition().model_copy(update={"workflow_metadata": metadata})
-    assert problems_of([], nameless) == ["Workflow name must not be empty"]
+    assert refusals([], nameless) == ["Workflow name must not be empty"]
 
 
 @pytest.mark.rule("CV5", "ER6", "RF10", "RF11", "FX13", "FX18", "AC4.4", "AC4.5", "N22")
 @pytest.mark.parametrize("mode", [EnumExecutionMode.CONDITIONAL, EnumExecutionMode.STREAMING])
 def test_a_reserved_mode_is_refused_wherever_it_comes_from(mode: EnumExecutionMode) -> None:
     message = f"Execution mode '{mode.value}' is reserved for future versions and MUST NOT be used in v1.0"
-    assert problems_of([], definition(mode.value)) == [message]
+    assert refusals([], definition(mode.value)) == [message]
     with pytest.raises(ModelOnexError) as overridden:
         execute([], definition("sequential"), execution_mode=mode)
     assert overridden.value.context["errors"] == [message]
@@ -151,7 +190,7 @@ def test_an_unknown_step_type_is_refused_and_never_coerced() -> None:
     ],
 )
 def test_a_step_built_without_validation_is_checked_again(field: str, value: object, message: str) -> None:
-    assert problems_of([unchecked_step("a", **{field: value})]) == [f"Step 'a' {message}"]
+    assert refusals([unchecked_step("a", **{field: value})]) == [f"Step 'a' {message}"]
 
 
 @pytest.mark.parametrize("name", ["", None, 5])
@@ -167,7 +206,7 @@ def test_a_workflow_timeout_below_a_second_is_refused(timeout: int | None) -> No
     metadata = ModelWorkflowDefinitionMetadata.model_construct(
         **{**definition().workflow_metadata.__dict__, "timeout_ms": timeout}
     )
-    assert problems_of([], definition().model_copy(update={"workflow_metadata": metadata})) == [
+    assert refusals([], definition().model_copy(update={"workflow_metadata": metadata})) == [
         f"Workflow timeout_ms must be at least 1000, got {timeout}"
     ]
 
@@ -268,6 +307,20 @@ def test_a_definition_must_be_a_definition(workflow: Any) -> None:
     assert now(validate_workflow_definition(workflow, [])) == [
         f"Workflow definition must be a ModelWorkflowDefinition, not {type(workflow).__name__}"
     ]
+
+
+@pytest.mark.rule("AC7.2")
+def test_an_orchestrator_makes_no_model_of_a_mapping() -> None:
+    orchestrator = NodeOrchestrator(object())
+    mapping: Any = definition().model_dump()
+    orchestrator.workflow_definition = mapping
+    with pytest.raises(ModelOnexError, match="must be a ModelWorkflowDefinition, not dict"):
+        now(orchestrator.process(ModelOrchestratorInput(workflow_id=WORKFLOW, steps=[])))
+    orchestrator.workflow_definition = definition()
+    operation = ModelOrchestratorInput(workflow_id=WORKFLOW, steps=[])
+    vars(operation)["steps"] = [step("a").model_dump()]
+    with pytest.raises(ModelOnexError, match="is not a ModelWorkflowStep but dict"):
+        now(orchestrator.process(operation))
 
 
 def test_a_step_that_only_looks_like_one_is_refused() -> None:
