@@ -40,6 +40,7 @@ from podium.model.times import timestamp
 from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, Happening, World
+from podium.runtime.signalling import append_while_open
 from podium.runtime.takeover import Original, Takeovers
 from podium.runtime.tasks.order import TaskResult, completed, failed, stopped
 from podium.runtime.writing import new_event
@@ -396,7 +397,7 @@ class Operated:
             msgspec.json.encode(told),
             subject=signal_id,
         )
-        await self.the_store.append(run_id, [write])
+        await append_while_open(self.the_store, run_id, write)
 
     # --- rerunning --------------------------------------------------------------------------------
 
@@ -503,10 +504,10 @@ def _repetition(
 ) -> list[str]:
     between = [record for record in log if earlier.head < record.run_seq <= now.head]
     reopened = any(record.event_type == EventType.RUN_REOPENED for record in between)
+    if reopened and (now.path.startswith(f"{FINALLY}/") or now.path == "_error"):
+        return []  # another opening has a cleanup of its own
     end = ends.get((earlier.path, earlier.attempt))
     if end is not None and end.event_type == EventType.STEP_COMPLETED and end.run_seq <= now.head:
-        if reopened and (now.path.startswith(f"{FINALLY}/") or now.path == "_error"):
-            return []  # another opening has a cleanup of its own
         return [
             f"{run_id}: {now.path} is done again as #{now.attempt} after #{earlier.attempt} had completed"
         ]

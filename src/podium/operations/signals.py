@@ -17,7 +17,7 @@ from podium.core.machine import Machine
 from podium.core.machine.signals import form_asked_by
 from podium.errors import PodiumError
 from podium.model.commands import Record
-from podium.model.events import EventType, encode_payload
+from podium.model.events import EventType, EventWrite, encode_payload
 from podium.model.plan import Plan
 from podium.model.runs import Run
 from podium.model.times import seconds_between, timestamp
@@ -27,6 +27,7 @@ from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller
 from podium.runtime.replaying import replayed
+from podium.runtime.signalling import append_while_open
 from podium.runtime.spilling import Values
 from podium.runtime.writing import foreseen, new_event
 
@@ -108,8 +109,21 @@ async def send_signal(
             f"run {run_id!r} was sent {_MAX_PER_MINUTE} signals within a minute; try again in a minute, "
             f"or `podium cancel {run_id}`"
         )
-    await _append(store, clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body(), after=after)
+    await _accept(store, clock, run, signal, after)
     return run
+
+
+async def _accept(store: Store, clock: Clock, run: Run, signal: Signal, after: int | None) -> None:
+    write = _event(clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body())
+    if after is not None:
+        await store.append(run.identity.run_id, [write], after=after)
+        return
+    is_open = await append_while_open(store, run.identity.run_id, write)
+    if not is_open and signal.signal_type != "CANCEL":
+        ended = await store.get_run(run.identity.run_id)
+        refusal = _is_over(ended)
+        await _record_refusal(store, clock, ended, signal, refusal)
+        raise refusal
 
 
 async def check_may_drive(
@@ -143,8 +157,7 @@ async def _checked(
     """The signal as it is to be sent: the texts of a form have become values."""
     run_id = run.identity.run_id
     if run.status in TERMINAL:
-        ended = run.status.value.lower()
-        raise RunIsOver(f"run {run_id!r} has ended ({ended}); there is nothing to signal")
+        raise _is_over(run)
     check_payload(signal.signal_type, signal.payload)
     if plan is None:
         return _with_form(signal, dict(signal.fields)) if signal.fields else signal
@@ -204,7 +217,8 @@ async def _record_refusal(store: Store, clock: Clock, run: Run, signal: Signal, 
             body = signal.body()
             del body["payload"]  # of any size, and possibly anything
             body |= {"code": refusal.code, "reason": str(refusal)[:_MAX_REASON]}
-            await _append(store, clock, run, EventType.SIGNAL_REJECTED, signal.signal_id, body)
+            write = _event(clock, run, EventType.SIGNAL_REJECTED, signal.signal_id, body)
+            await store.append(run.identity.run_id, [write])
 
 
 async def _recent(store: Store, clock: Clock, run: Run, event_type: EventType) -> int:
@@ -216,15 +230,11 @@ async def _recent(store: Store, clock: Clock, run: Run, event_type: EventType) -
     )
 
 
-async def _append(
-    store: Store,
-    clock: Clock,
-    run: Run,
-    event_type: EventType,
-    signal_id: str,
-    body: dict[str, Any],
-    after: int | None = None,
-) -> None:
+def _event(clock: Clock, run: Run, event_type: EventType, signal_id: str, body: dict[str, Any]) -> EventWrite:
     at = timestamp(clock.now())
-    write = new_event(run.identity, event_type, at, encode_payload(body), subject=signal_id)
-    await store.append(run.identity.run_id, [write], after=after)
+    return new_event(run.identity, event_type, at, encode_payload(body), subject=signal_id)
+
+
+def _is_over(run: Run) -> RunIsOver:
+    ended = run.status.value.lower()
+    return RunIsOver(f"run {run.identity.run_id!r} has ended ({ended}); there is nothing to signal")

@@ -27,6 +27,7 @@ from podium.ports.clock import Clock
 from podium.ports.engine import Notice
 from podium.ports.store import SlotLine, Store
 from podium.runtime import holders
+from podium.runtime.signalling import append_while_open
 from podium.runtime.writing import new_event
 
 _LOOK_SECONDS: Final = 0.2
@@ -186,7 +187,7 @@ class SlotWaiter:
         write = new_event(
             run.identity, EventType.SIGNAL_ACCEPTED, at, encode_payload(payload), subject=signal_id
         )
-        await self._store.append(run_id, [write])
+        await append_while_open(self._store, run_id, write)
 
     def _say(self, line: SlotLine) -> None:
         text = describe_line(line, self._run_id, self._run.concurrency_key or "")

@@ -1,15 +1,18 @@
 """Signals are checked before they are accepted, and refusals do not fill the log."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from podium.errors import PodiumError
-from podium.model.events import EventRecord
+from podium.model.events import EventRecord, EventType
 from podium.model.ids import RunId
-from podium.operations.signals import NotAllowed, TooManySignals, send_signal
+from podium.model.times import timestamp
+from podium.operations.signals import NotAllowed, RunIsOver, TooManySignals, send_signal
 from podium.runtime.callers import Caller, reason_to_refuse
+from podium.runtime.writing import new_event
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
 from podium.testing.store_promises import started
@@ -106,5 +109,36 @@ def test_the_longest_reason_of_a_signal_is_accepted(signal_type: str, longest: i
             store, clock, "default", "r", signal_type, {"reason": "\u00fc" * longest}, caller=ANN
         )
         assert len(await logged(store, "SignalAccepted")) == 1
+
+    asyncio.run(scenario())
+
+
+class StoreOfAnEndingRun(MemoryStore):
+    """The run ends right before a signal is appended."""
+
+    async def append(self, run_id: Any, writes: Any, **options: Any) -> Any:
+        if writes[0].event_type == EventType.SIGNAL_ACCEPTED:
+            lease = await self.claim(run_id, owner="driver", ttl=timedelta(seconds=30))
+            if lease is not None:
+                identity = (await self.get_run(run_id)).identity
+                end = new_event(identity, EventType.RUN_COMPLETED, timestamp(datetime.now(UTC)))
+                await super().append(run_id, [end], fence=lease.fence)
+        return await super().append(run_id, writes, **options)
+
+
+@pytest.mark.parametrize("signal", ["PAUSE", "CANCEL"])
+def test_a_signal_to_a_run_that_ends_at_that_moment_is_not_recorded_as_accepted(signal: str) -> None:
+    async def scenario() -> None:
+        clock = VirtualClock()
+        store = StoreOfAnEndingRun(clock)
+        await store.release(await started(store, "r"))
+        sending = send_signal(store, clock, "default", "r", signal, {}, caller=ANN)
+        if signal == "CANCEL":
+            await sending
+        else:
+            with pytest.raises(RunIsOver):
+                await sending
+        assert await logged(store, "SignalAccepted") == []
+        assert len(await logged(store, "SignalRejected")) == (signal != "CANCEL")
 
     asyncio.run(scenario())
