@@ -7,6 +7,7 @@
 Applied wherever an address, or an error text that may quote one, reaches a person or a log.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -57,6 +58,18 @@ def reason_of(error: BaseException) -> str:
     return _in_words(type(error).__name__)
 
 
+def reason_with_file(error: OSError) -> str:
+    """With the file that the operating system refused, if it names one."""
+    name = error.filename
+    return f"{os.fsdecode(name)!r}: {reason_of(error)}" if isinstance(name, str | bytes) else reason_of(error)
+
+
+def typed_reason(error: BaseException) -> str:
+    """`ValueError: not a number`; the type alone of an error without a text."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def _in_words(name: str) -> str:
     """`RemoteProtocolError` as `remote protocol error`."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name).lower()

@@ -1,8 +1,10 @@
 """Credentials in addresses are masked wherever a text is shown."""
 
+import asyncio
+
 import pytest
 
-from podium.text import reason_of, without_credentials
+from podium.text import reason_of, reason_with_file, typed_reason, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -47,3 +49,21 @@ def test_an_error_always_has_a_reason() -> None:
     wrapped = RuntimeError()
     wrapped.__cause__ = ConnectionResetError(104, "Connection reset by peer")
     assert reason_of(wrapped) == "Connection reset by peer"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (TimeoutError(), "TimeoutError"),
+        (ConnectionError(), "ConnectionError"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (ValueError("not a number"), "ValueError: not a number"),
+    ],
+)
+def test_an_error_without_a_text_is_named_by_its_type_alone(error: BaseException, said: str) -> None:
+    assert typed_reason(error) == said
+
+
+def test_a_file_that_was_refused_is_named_with_the_reason() -> None:
+    assert reason_with_file(OSError(13, "Permission denied", "a/b")) == "'a/b': Permission denied"
+    assert reason_with_file(OSError()) == "os error"

@@ -31,6 +31,7 @@ from podium.artifacts.threads import in_thread
 from podium.model.artifacts import ArtifactRef
 from podium.model.times import Timestamp
 from podium.ports.artifacts import ArtifactStoreUnavailable, StoredArtifact
+from podium.text import reason_of
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -165,7 +166,7 @@ class S3Artifacts:
         try:
             yield
         except (BaseError, OSError) as error:
-            told = str(error).partition("\n")[0][:_MOST_OF_A_MESSAGE]
+            told = reason_of(error).partition("\n")[0][:_MOST_OF_A_MESSAGE]
             raise ArtifactStoreUnavailable(
                 f"artifacts in {self._where} cannot be read or written: {told}. Nothing was acknowledged. "
                 "Check that the bucket is there, its address and the credentials, then try again."

@@ -21,6 +21,7 @@ from podium.model.plan import Plan
 from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
+from podium.runtime.view_trouble import FILES
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
@@ -87,7 +88,8 @@ class Quiet:
                 self.usage = msgspec.json.decode(record.payload)["total"]
 
     def notice(self, notice: Notice) -> None:
-        pass
+        if notice.subject == FILES:
+            click.echo(visible(notice.text), err=True)
 
     def waits(self, reasons: "Sequence[Reason]") -> None:
         self._turns.tell(reasons, err=True)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import itertools
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ import msgspec
 from podium.cli.app import FAILED, INVALID_FILE
 from podium.cli.env_files import env_file_option, require_env_files, use_env_files
 from podium.cli.output import print_diagnostics
+from podium.cli.output_lost import surviving, surviving_lost_output
 from podium.cli.places import given_runs, say
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
@@ -453,16 +453,16 @@ def _finish(
             return ended
         finally:
             following.cancel()
-            with contextlib.suppress(asyncio.CancelledError, BrokenPipeError):
+            with contextlib.suppress(asyncio.CancelledError), surviving_lost_output():
                 await following
             await opened.close()
 
     try:
         ended = asyncio.run(driven())
     finally:
-        with contextlib.suppress(BrokenPipeError):
+        with surviving_lost_output():
             view.close()
-    try:
+    with surviving_lost_output():
         if ended.event_type == LEFT:
             # Programs that read events get them and nothing else.
             _tell_left(ended, waits_for, err=isinstance(view, JsonLines))
@@ -470,9 +470,7 @@ def _finish(
             view.end(ended)
             _tell_nothing_ran(explained, err=isinstance(view, JsonLines))
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader went away (`| head`); how the run ended is told by the exit code all the same.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # How the run ended is told by the exit code, whatever could be printed.
     code = ended.exit_code
     if recordings is not None and recordings.misses:
         # Also if the workflow got over it: whoever tests it must not take this for a success.
@@ -511,13 +509,13 @@ def _recordings(record: Path | None, replay: Path | None, *, goes_on: bool) -> "
 
 def _begin(view: ProgressView, run_id: RunId) -> None:
     """A reader that went away does not keep a run from beginning."""
-    with contextlib.suppress(BrokenPipeError):
+    with surviving_lost_output():
         view.begin(run_id)
 
 
 def _notifier(view: ProgressView) -> Callable[[Notice], None]:
     def notify(notice: Notice) -> None:
-        with contextlib.suppress(BrokenPipeError):
+        with surviving_lost_output():
             view.notice(notice)
 
     return notify
@@ -556,10 +554,10 @@ async def _observers(
 ) -> list[Observer]:
     """The view; what it does not tell of: what was taken over, and why; and at a terminal, questions."""
     if isinstance(view, JsonLines):
-        return [view.observe]
-    observers: list[Observer] = [view.observe]
+        return [surviving(view.observe)]
+    observers: list[Observer] = [surviving(view.observe)]
     if not _is_quiet(view):
-        observers.append(_tell_reuse)
+        observers.append(surviving(_tell_reuse))
     if (
         ask
         and isinstance(view, Quiet)

@@ -55,6 +55,7 @@ from podium.runtime.tasks import processes
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.performing import RunTasks
+from podium.runtime.view_trouble import ViewTrouble
 from podium.runtime.workspaces import check_workspace, workspace_of
 from podium.runtime.writing import new_event
 
@@ -452,8 +453,9 @@ class LocalEngine:
         )
         outages.on_return.append(keeper.wake)
         driver = Driver(plan, run.identity, keeper.lease.fence, world)
-        journal = Journal(directory)
-        state = StateFile(directory, plan, run_id, driver, lock.is_held)
+        trouble = ViewTrouble(notify)
+        journal = Journal(directory, trouble)
+        state = StateFile(directory, plan, run_id, driver, lock.is_held, trouble=trouble)
         world.views += [journal, state]
         world.sync_views = journal.sync
         if run.status in TERMINAL and reopening.is_wanted:
@@ -483,7 +485,8 @@ class LocalEngine:
             # Nothing of a run stays behind. If it has not ended, nobody records any more how its tasks do: the lease
             # is lost, the store is away, or this process ends.
             await tasks.close()
-            _write_last(state, journal)
+            state.write_last()
+            journal.close()
         return ended_by(last)
 
     def _payloads(self, directory: RunDirectory) -> Callable[[], RunValues]:
@@ -754,14 +757,6 @@ class _Driving:
             self._driver.happen(happening)
 
 
-def _write_last(state: StateFile, journal: Journal) -> None:
-    """Views of the log: a full disk does not change how the run has ended."""
-    with contextlib.suppress(OSError):
-        state.write_last()
-    with contextlib.suppress(OSError):
-        journal.close()
-
-
 async def _keep_up(directory: RunDirectory, driving: "_Driving", state: StateFile, journal: Journal) -> None:
     """The directory, now and then: what it shows, and the marker `.cancel` of those who have nothing but it."""
     while True:
@@ -770,11 +765,8 @@ async def _keep_up(directory: RunDirectory, driving: "_Driving", state: StateFil
             directory.cancel_marker.unlink(missing_ok=True)
             driving.cancel("asked for by .cancel")
         driving.tell_views()
-        # A full disk does not change how the run goes.
-        with contextlib.suppress(OSError):
-            state.write_if_due()
-        with contextlib.suppress(OSError):
-            journal.keep_up()
+        state.write_if_due()
+        journal.keep_up()
 
 
 def _facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, now: str) -> dict[str, Any]:

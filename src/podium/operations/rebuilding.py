@@ -23,6 +23,7 @@ from podium.runtime.restoring import files_to_keep
 from podium.runtime.run_file import RunFacts, new_run, read_run_file
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, spilled_refs, value_name
+from podium.text import reason_of
 
 
 class StoreExists(PodiumError):
@@ -109,7 +110,7 @@ async def _rebuild(store: Store, log: _Log, folder: MakeFolder) -> RebuiltRun:
             facts = _facts_from(log, contents)
         created = await store.create_run(new_run(facts), [write_of(line) for line in log.lines], contents)
     except (PodiumError, OSError) as error:
-        return RebuiltRun(run_id, 0, None, (*log.notes, f"it cannot be rebuilt: {error}"))
+        return RebuiltRun(run_id, 0, None, (*log.notes, f"it cannot be rebuilt: {reason_of(error)}"))
     return RebuiltRun(
         run_id, len(log.lines), created.run.status.value, (*log.notes, *_missing(log, contents))
     )

@@ -4,6 +4,8 @@ They are a view of the log, written a moment later; what a crash lost is written
 start of a step that must not be repeated blindly is on the disk before the step is: a rebuilt store knows of it.
 """
 
+import contextlib
+import io
 import os
 from collections.abc import Sequence
 from itertools import islice
@@ -15,7 +17,11 @@ import msgspec
 from podium.core.envelope import encode_envelope
 from podium.model.events import EventRecord, EventType
 from podium.runtime.rundir import RunDirectory
+from podium.runtime.view_trouble import ViewTrouble
 
+_BUFFERED: Final = 64 * 1024
+# Of a file that cannot be written, this much is kept in memory.
+_MAX_WAITING: Final = 32 * 1024 * 1024
 _LEVELS: Final[dict[str, str]] = {
     EventType.STEP_FAILED: "error",
     EventType.RUN_FAILED: "error",
@@ -28,7 +34,7 @@ _LEVELS: Final[dict[str, str]] = {
 class Journal:
     """An observer. Both files have one line for each record, so that they can be cut to the same length."""
 
-    def __init__(self, directory: RunDirectory) -> None:
+    def __init__(self, directory: RunDirectory, trouble: ViewTrouble | None = None) -> None:
         for_people, for_programs = directory.logs / "workflow.jsonl", directory.logs / "events.jsonl"
         whole = min(_lines_in(for_people), _lines_in(for_programs))
         # Records are told from the first one on: those that are in both files already are passed over.
@@ -37,16 +43,17 @@ class Journal:
             whole = 0  # what cannot be read any more is written again
         _cut(for_people, whole)
         _cut(for_programs, whole)
-        self._for_people = for_people.open("ab")
-        self._for_programs = for_programs.open("ab")
+        trouble = trouble or ViewTrouble()
+        self._for_people = _LogFile(for_people, trouble)
+        self._for_programs = _LogFile(for_programs, trouble)
 
     def __call__(self, records: Sequence[EventRecord]) -> None:
         for record in records:
             if record.run_seq <= self._seen:
                 continue
             self._seen = record.run_seq
-            self._for_programs.write(encode_envelope(record) + b"\n")
-            self._for_people.write(_line(record))
+            self._for_programs.add(encode_envelope(record) + b"\n")
+            self._for_people.add(_line(record))
 
     def keep_up(self) -> None:
         """Let others see what was written; now and then, and not for every event."""
@@ -56,11 +63,61 @@ class Journal:
     def sync(self) -> None:
         """Everything so far survives a crash of this process and of the machine."""
         self.keep_up()
-        os.fsync(self._for_programs.fileno())
+        self._for_programs.sync()
 
     def close(self) -> None:
         self._for_people.close()
         self._for_programs.close()
+
+
+class _LogFile:
+    """Lines on their way into a file. What a full disk does not take waits, and follows when there is room."""
+
+    def __init__(self, path: Path, trouble: ViewTrouble) -> None:
+        self._path = path
+        self._trouble = trouble
+        self._file: io.FileIO | None = None
+        self._waiting = bytearray()
+        self._has_stopped = False
+
+    def add(self, line: bytes) -> None:
+        if self._has_stopped:
+            return
+        self._waiting += line
+        if len(self._waiting) >= _MAX_WAITING:
+            # Whole lines only: whoever resumes the run continues after them.
+            self._has_stopped = True
+            self._trouble.stopped(self._path.name)
+        elif len(self._waiting) >= _BUFFERED:
+            self.flush()
+
+    def flush(self) -> None:
+        try:
+            self._write()
+        except OSError as error:
+            self._trouble.failed(self._path.name, error)
+        else:
+            self._trouble.succeeded(self._path.name)
+
+    def sync(self) -> None:
+        """The store has all of it: a disk that takes nothing keeps no step from starting."""
+        if self._file is not None:
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                self._trouble.failed(self._path.name, error)
+
+    def _write(self) -> None:
+        if self._file is None:
+            self._file = io.FileIO(self._path, "a")
+        while self._waiting:
+            del self._waiting[: self._file.write(self._waiting)]
+
+    def close(self) -> None:
+        self.flush()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 def _line(record: EventRecord) -> bytes:

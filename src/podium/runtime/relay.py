@@ -19,6 +19,7 @@ from podium.model.outbox import OutboxClaim
 from podium.ports.bus import EventBus
 from podium.ports.store import Outbox
 from podium.runtime.alerts import Alerting
+from podium.text import typed_reason
 
 MOST_FAILURES: Final = 10
 FIRST_PAUSE: Final = timedelta(milliseconds=100)
@@ -70,7 +71,7 @@ class Relay:
             try:
                 await self._bus.publish(record)
             except Exception as error:
-                await self._failed(claim, delivered, f"{type(error).__name__}: {error}")
+                await self._failed(claim, delivered, typed_reason(error))
                 return True
             delivered = record.run_seq
         await self._outbox.delivered(claim, delivered)

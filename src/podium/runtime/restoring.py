@@ -4,7 +4,6 @@ Plan, workflow file, large values, `state.json` and both logs come back. What st
 and what they printed are in no store, and are named.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -89,10 +88,8 @@ async def write_views(
     state = StateFile(directory, plan, run.identity.run_id, driver)
     world.views += [journal, state]
     await driver.replay()
-    with contextlib.suppress(OSError):
-        state.write_last()
-    with contextlib.suppress(OSError):
-        journal.close()
+    state.write_last()
+    journal.close()
 
 
 async def _mentioned(store: Store, run: Run, directory: RunDirectory) -> list[str]:

@@ -32,6 +32,7 @@ from podium.runtime.rundir import RunDirectory, inside, write_atomically
 from podium.runtime.spilling import Values, hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder, TaskResult
+from podium.text import reason_of
 
 _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
 # How far `cache: true` looks back.
@@ -254,7 +255,7 @@ class Reuse:
                 if not inside(target, name, what="expected file").exists():
                     raise NotTheSame(f"its file {name!r} is not there")
         except (OSError, KeyError, PodiumError) as error:
-            raise NotTheSame(f"its files cannot be taken over: {error}") from error
+            raise NotTheSame(f"its files cannot be taken over: {reason_of(error)}") from error
 
 
 def _copy(source: Path, kept: dict[str, str], artifacts: Path) -> None:

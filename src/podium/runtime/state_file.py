@@ -30,6 +30,7 @@ from podium.model.plan import (
 )
 from podium.model.times import Timestamp, seconds_between
 from podium.runtime.rundir import RunDirectory, write_atomically
+from podium.runtime.view_trouble import ViewTrouble
 
 _SECONDS: Final = 0.25
 # No more than a twentieth of the time goes into writing it.
@@ -64,8 +65,10 @@ class StateFile:
         facts: Facts | None = None,
         may_write: Callable[[], bool] = lambda: True,
         now: Callable[[], float] = time.monotonic,
+        trouble: ViewTrouble | None = None,
     ) -> None:
         self._directory = directory
+        self._trouble = trouble or ViewTrouble()
         # False once another process drives the run: what we know is old.
         self._may_write = may_write
         self._fold = StateFold(plan, run_id, facts)
@@ -98,7 +101,13 @@ class StateFile:
             return
         began = self._now()
         content = msgspec.json.format(msgspec.json.encode(self._fold.state()), indent=2)
-        write_atomically(self._directory.state, content, durable=False)
+        try:
+            write_atomically(self._directory.state, content, durable=False)
+        except OSError as error:
+            self._is_behind = True
+            self._trouble.failed(self._directory.state.name, error)
+        else:
+            self._trouble.succeeded(self._directory.state.name)
         took = self._now() - began
         self._next_write = self._now() + max(_SECONDS, took * _SHARE)
 

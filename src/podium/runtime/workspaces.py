@@ -24,8 +24,14 @@ def workspace_of(directory: RunDirectory, run: Run) -> Path:
 
 def move_workspace(directory: RunDirectory, workspace: Path) -> None:
     """Every later resume knows it, too."""
+    try:
+        content = msgspec.json.encode(str(workspace.absolute()))
+    except UnicodeEncodeError as error:
+        raise WorkspaceMissing(
+            f"the workspace {str(workspace)!a} cannot be kept: its name is not UTF-8; rename the folder"
+        ) from error
     directory.make()
-    write_atomically(_moved(directory), msgspec.json.encode(str(workspace.absolute())))
+    write_atomically(_moved(directory), content)
 
 
 def check_workspace(run: Run, workspace: Path) -> None:

@@ -62,6 +62,7 @@ from podium.runtime.tasks.output import STDERR_TAIL, Output
 from podium.runtime.tasks.prompting import keep_prompt, prompt_of
 from podium.runtime.tasks.watching import Watch, going_on, interrupted_session, is_lost
 from podium.runtime.tasks.worktrees import OF_A_REPOSITORY, Worktrees
+from podium.text import reason_of, reason_with_file
 
 if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings, Turn
@@ -116,7 +117,7 @@ class AgentTasks:
         except (EvaluationError, PodiumError) as error:
             return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
         except OSError as error:
-            return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", str(error), retryable=False)
+            return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", reason_with_file(error), retryable=False)
         finally:
             if folder.exists():
                 shutil.rmtree(folder, ignore_errors=True)
@@ -382,7 +383,11 @@ class AgentTasks:
         told = [*warnings, *outcome.warnings]
         if told:
             facts["warnings"] = told
-        self._host.directory.step_file(order.path, order.attempt, "txt").write_text(text)
+        try:
+            self._host.directory.step_file(order.path, order.attempt, "txt").write_text(text)
+        except OSError as refused:
+            # A copy for people: the answer itself goes into the log.
+            facts["warnings"] = told = [*told, f"the answer is not among the logs: {reason_of(refused)}"]
         if outcome.error is not None:
             error = outcome.error
             result = failed(1, error.code, error.message, retryable=error.retryable, **facts)

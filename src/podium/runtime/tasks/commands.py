@@ -42,6 +42,7 @@ from podium.runtime.tasks.order import (
 from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe, open_pipes
 from podium.runtime.tasks.placing import OutputNotKept
 from podium.runtime.tasks.processes import Child, find_program, spawn
+from podium.text import reason_with_file
 
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 # What is wrong with the program and not with the moment.
@@ -78,7 +79,7 @@ class CommandTasks:
         except (EvaluationError, PodiumError) as error:
             return failed(FAILED_BEFORE_START, error.code, str(error), retryable=False)
         except OSError as error:
-            return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", str(error), retryable=False)
+            return failed(FAILED_BEFORE_START, "INPUT_UNREADABLE", reason_with_file(error), retryable=False)
         try:
             ended = await self.run(order, prepared, stopping)
             if isinstance(ended, TaskResult):

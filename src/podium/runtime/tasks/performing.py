@@ -1,6 +1,7 @@
 """Tasks under way: who performs which, and how they are stopped."""
 
 import asyncio
+import contextlib
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,7 +27,7 @@ from podium.runtime.tasks.order import (
     timed_out,
 )
 from podium.runtime.tasks.python import PythonTasks
-from podium.text import without_credentials
+from podium.text import typed_reason, without_credentials
 
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
@@ -199,10 +200,9 @@ class RunTasks:
         told = without_credentials("".join(traceback.format_exception(defect)))
         if self._host.redactor is not None:
             told = self._host.redactor.redact(told)
-        self._host.directory.step_file(order.path, order.attempt, "err").write_text(told)
-        return failed(
-            FAILED_BEFORE_START, "INTERNAL_ERROR", f"{type(defect).__name__}: {defect}", retryable=False
-        )
+        with contextlib.suppress(OSError):  # a full disk may be what failed
+            self._host.directory.step_file(order.path, order.attempt, "err").write_text(told)
+        return failed(FAILED_BEFORE_START, "INTERNAL_ERROR", typed_reason(defect), retryable=False)
 
     def _workflow_of(self, path: str) -> Workflow:
         if not self._called:

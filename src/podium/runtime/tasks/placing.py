@@ -13,6 +13,7 @@ from podium.model.plan import Work
 from podium.runtime.rundir import NewFile, PathRefused, RunDirectory, first_inside, inside
 from podium.runtime.tasks.capturing import NotAsExpected
 from podium.runtime.tasks.host import TaskHost
+from podium.text import reason_of
 
 
 class OutputNotKept(PodiumError):
@@ -75,7 +76,9 @@ class OutputFile:
             digest = await asyncio.to_thread(self.new.commit)
         except (OSError, PathRefused) as error:
             self.new.discard()
-            raise OutputNotKept(f"output_file {self._name!a} cannot be written: {error}") from error
+            raise OutputNotKept(
+                f"output_file {self._name!a} cannot be written: {reason_of(error)}"
+            ) from error
         facts: dict[str, Any] = {"artifacts": [RecordedArtifact(path=self._name, sha256=digest).as_fact()]}
         if held_a_secret:
             facts["warnings"] = [

@@ -3,6 +3,7 @@
 What a file holds is never read as a template, and each has a limit that can be seen where it cuts.
 """
 
+import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +35,9 @@ def prompt_of(order: TaskOrder, body: Agent, host: TaskHost) -> str:
 def keep_prompt(host: TaskHost, order: TaskOrder, prompt: str) -> None:
     """The exact prompt of every turn, for people; masked like everything else."""
     shown = host.redactor.redact(prompt) if host.redactor is not None else prompt
-    with host.directory.step_file(order.path, order.attempt, "prompt").open("a") as opened:
+    file = host.directory.step_file(order.path, order.attempt, "prompt")
+    # A full disk does not keep an agent from being asked.
+    with contextlib.suppress(OSError), file.open("a") as opened:
         opened.write(f"{_NEXT_TURN if opened.tell() else ''}{shown}")
 
 

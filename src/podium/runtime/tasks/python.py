@@ -40,6 +40,7 @@ from podium.runtime.tasks.order import (
 )
 from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe, open_pipes
 from podium.runtime.tasks.workers import Worker, Workers
+from podium.text import reason_of, typed_reason
 
 # Made once: `json.dumps` would make another for every call.
 _as_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -79,7 +80,7 @@ class PythonTasks:
         try:
             pipes = open_pipes(prepared.out, prepared.err)
         except OSError as error:
-            return failed(FAILED_BEFORE_START, "PYTHON_NOT_STARTED", str(error))
+            return failed(FAILED_BEFORE_START, "PYTHON_NOT_STARTED", reason_of(error))
         try:
             worker = self._workers.take(order, prepared.work.limits)
             family = Family(order.run_id, order.visit, worker.child.pid)
@@ -93,7 +94,7 @@ class PythonTasks:
                 await families.stop(Family(order.run_id, order.visit).members)
             return result
         except OSError as error:
-            return failed(FAILED_BEFORE_START, "PYTHON_NOT_STARTED", str(error))
+            return failed(FAILED_BEFORE_START, "PYTHON_NOT_STARTED", reason_of(error))
         finally:
             for pipe in pipes:
                 pipe.close()
@@ -142,7 +143,7 @@ def _call_here(
     try:
         result = function(**prepared.arguments)
     except Exception as error:
-        return failed(1, "PYTHON_ERROR", f"{type(error).__name__}: {error}")
+        return failed(1, "PYTHON_ERROR", typed_reason(error))
     if inspect.isawaitable(result):
         return _wait_for(result, prepared, stopping)
     return _returned(result, prepared)
@@ -162,7 +163,7 @@ async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: Stop
     try:
         value = running.result()
     except Exception as error:
-        return failed(1, "PYTHON_ERROR", f"{type(error).__name__}: {error}")
+        return failed(1, "PYTHON_ERROR", typed_reason(error))
     ended = _returned(value, prepared)
     return ended if isinstance(ended, TaskResult) else await ended
 

@@ -29,6 +29,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import Stopping, TaskOrder, TaskResult, stopped
 from podium.runtime.tasks.prompting import keep_prompt
+from podium.text import reason_of
 
 _MARK: Final = "recording.json"
 _VERSION: Final = 1
@@ -474,7 +475,7 @@ class Replay:
                 make_again(root, wanted)
         except (OSError, ValueError) as error:
             raise RecordingUnusable(
-                f"what the agent changed in step {call.asked.step!r} cannot be made again: {error}"
+                f"what the agent changed in step {call.asked.step!r} cannot be made again: {reason_of(error)}"
             ) from error
 
     def _miss(self, asked: Asked, why: str) -> ReplayMiss:

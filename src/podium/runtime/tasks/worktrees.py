@@ -28,6 +28,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import FAILED_BEFORE_START, Stopping, TaskOrder, TaskResult, failed, stopped
 from podium.runtime.tasks.placing import OutputFile, OutputNotKept
 from podium.runtime.tasks.processes import find_program, spawn
+from podium.text import reason_of
 
 # What git tells its hooks and aliases: it would lead git, or an agent, from there to another repository.
 OF_A_REPOSITORY: Final = frozenset(
@@ -130,7 +131,7 @@ class Worktrees:
             git_dir = Path(await git.must("rev-parse", "--absolute-git-dir", cwd=path, stopping=stopping))
             shutil.copyfile(git_dir / "index", index)
         except OSError as error:
-            raise NoWorktree(f"no worktree can be made: {error}") from error
+            raise NoWorktree(f"no worktree can be made: {reason_of(error)}") from error
         if not (path / prefix).is_dir():
             raise NoWorktree(
                 f"the workspace is the folder {prefix!a} of its repository, and the last commit has no such "
@@ -165,7 +166,7 @@ class Worktrees:
             held_a_secret = await asyncio.to_thread(self._copy, patch, file)
             kept = await file.keep(held_a_secret=held_a_secret)
         except (NoWorktree, OSError, PathRefused) as error:
-            raise OutputNotKept(f"the changes cannot be kept: {error}") from error
+            raise OutputNotKept(f"the changes cannot be kept: {reason_of(error)}") from error
         warnings = [*tree.warnings, *kept.get("warnings", ())]
         if "embedded git repository" in added.words:
             warnings.append("there is another repository in the worktree; what it holds is not in the diff")

@@ -48,6 +48,7 @@ from podium.stores.sqlite.lock_holder import describe_holder
 from podium.stores.sqlite.moments import Moments
 from podium.stores.sqlite.watching import Watching
 from podium.stores.sqlite.writer import Writer
+from podium.text import reason_of
 
 _T = TypeVar("_T")
 
@@ -102,7 +103,7 @@ class SqliteStore:
             lock = FileLock(path.with_name(path.name + ".lock"))
         except OSError as error:
             raise StoreUnavailable(
-                f"{path} cannot be opened: {error}; choose a directory that can be written"
+                f"{path} cannot be opened: {reason_of(error)}; choose a directory that can be written"
             ) from error
         try:
             version = cls._current_version(database)
