@@ -73,3 +73,36 @@ def test_a_body_counts_once_it_is_decompressed(tmp_path: Path, bomb: str) -> Non
     place, code = failed_with(tmp_path, step)
     assert code == "HTTP_BODY_TOO_LARGE"
     assert not place.file("artifacts/body").exists()
+
+
+@pytest.mark.rule("D36")
+@pytest.mark.parametrize("provider", ["echo", "mine"])
+def test_the_output_file_of_an_agent_has_the_same_cap(tmp_path: Path, provider: str) -> None:
+    place = Place(tmp_path)
+    place.write(
+        f"""
+        providers: {{mine: {{argv: [cat]}}}}
+        steps:
+          - name: A
+            provider: {provider}
+            prompt: {"x" * 5000}
+            output_file: said
+            limits: {{max_artifact_size: 4K}}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    assert place.state()["steps"]["A"]["error"]["code"] == "ARTIFACT_LIMIT_EXCEEDED"
+    assert list(place.file("artifacts").iterdir()) == []
+
+
+@pytest.mark.rule("D30")
+def test_a_cached_result_stays_when_only_a_cap_changes_and_not_when_the_cut_does(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    text = "steps: [{name: A, command: [sh, -c, 'echo ran >> ran; seq 9'], cache: true, limits: {LIMITS}}]"
+    for limits in ("max_log_size: 1M", "max_log_size: 2M, max_artifact_size: 1M", "max_memory: 2G"):
+        place.write(text.replace("LIMITS", limits))
+        place.run("run", "w.yaml", "-q")
+    assert (tmp_path / "ran").read_text() == "ran\n"
+    place.write(text.replace("LIMITS", "max_output_size: 6"))
+    place.run("run", "w.yaml", "-q")
+    assert (tmp_path / "ran").read_text() == "ran\nran\n"

@@ -95,3 +95,18 @@ def test_a_snapshot_has_the_error_and_the_artifacts_of_steps_with_an_output_file
     assert (summary["failedSteps"], summary["stoppedSteps"]) == (1, 1)
     assert "artifacts/good.txt" in [one["uri"] for one in summary["artifacts"]]
     assert summary["engine"]["provider"] == "local"
+
+
+def test_the_end_after_a_resume_names_what_failed_before_it(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.write(
+        """
+        steps:
+          - {name: Early, command: [sh, -c, "exit 3"], on: {failure: {goto: Ask}}}
+          - {name: Ask, approval: May it?}
+          - {name: Last, command: ["true"]}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "-q", "--no-wait", code=5)
+    place.run("approve", place.run_id)
+    assert "1 step failed: Early (exit code 3)" in place.run("resume", place.run_id, "-q").stdout

@@ -40,7 +40,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R013",
         "nothing is written for people",
-        drop("runtime/journal.py:Journal.__call__", "self._for_people.write(_line(record))"),
+        drop("runtime/journal.py:Journal.__call__", "self._for_people.add(_line(record))"),
     ),
     fault(
         "R087",

@@ -34,6 +34,10 @@ class ProgressView(Protocol):
 
     def observe(self, records: Sequence[EventRecord]) -> None: ...
 
+    def recall(self, records: Sequence[EventRecord]) -> None:
+        """What was recorded before this process drove the run: not shown, but counted in what the end names."""
+        ...
+
     def notice(self, notice: Notice) -> None:
         """What this process waits for."""
         ...
@@ -79,6 +83,9 @@ class Quiet:
         self.run_id = run_id
 
     def observe(self, records: Sequence[EventRecord]) -> None:
+        self.count_usage(records)
+
+    def recall(self, records: Sequence[EventRecord]) -> None:
         self.count_usage(records)
 
     def count_usage(self, records: Sequence[EventRecord]) -> None:
@@ -216,6 +223,9 @@ class JsonLines:
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
             click.echo(spelled_json(encode_envelope(record).decode()))
+
+    def recall(self, records: Sequence[EventRecord]) -> None:
+        pass
 
     def notice(self, notice: Notice) -> None:
         # Programs get events and nothing else.

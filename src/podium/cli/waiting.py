@@ -38,6 +38,7 @@ class PersonsTurn:
         while records := await store.read(self._run_id, after=after, limit=5000):
             after = records[-1].run_seq
             self.observe(records)
+            self._view.recall(records)
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:

@@ -23,7 +23,7 @@ from podium.core.machine.program import references_in
 from podium.core.templates import fill_in, is_spread, render, render_arguments
 from podium.errors import PodiumError
 from podium.model.expressions import Reference, Template
-from podium.model.plan import PLAIN_WORK, Agent, Command, DataList, DataMap, Prompt, Python
+from podium.model.plan import PLAIN_WORK, Agent, Command, DataList, DataMap, Limits, Prompt, Python
 from podium.runtime.rundir import first_inside, inside
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
@@ -93,7 +93,7 @@ class Fingerprints:
                 lookup = _without_secrets(order, frozenset(getattr(body, "work", PLAIN_WORK).secrets))
                 given["env"] = {name: render(text, lookup) for name, text in env.items()}
                 if names_values:
-                    given["body"] = resolved(body, lookup)
+                    given["body"] = resolved(given["body"], lookup)
             if isinstance(body, Agent):
                 given["agent"] = {**_agent(order), **place}
             mark = canonical_sha256(given)[:_DIGITS]
@@ -107,9 +107,17 @@ class Fingerprints:
 def _inputs_in(body: Any) -> Any:
     """A body whose texts name no values, without what is no input."""
     work = getattr(body, "work", None)
-    if work is not None and (work.cache or work.budget is not None):
-        body = msgspec.structs.replace(body, work=msgspec.structs.replace(work, cache=False, budget=None))
+    if work is not None and (work.cache or work.budget is not None or work.limits is not None):
+        plain = msgspec.structs.replace(work, cache=False, budget=None, limits=_limits_in(work.limits))
+        body = msgspec.structs.replace(body, work=plain)
     return body
+
+
+def _limits_in(limits: Limits | None) -> Limits | None:
+    """Where the output is cut. Other limits end a step that passes them; one that has completed was below them."""
+    if limits is None or limits.max_output_size is None:
+        return None
+    return Limits(max_output_size=limits.max_output_size)
 
 
 def _agent(order: TaskOrder) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from podium.ports.provider import (
 )
 from podium.runtime.rundir import NewFile, inside
 from podium.runtime.tasks import long_prompts, placing
+from podium.runtime.tasks.caps import cap_of, exceeded
 from podium.runtime.tasks.capturing import (
     NotAsExpected,
     check_files,
@@ -399,7 +400,11 @@ class AgentTasks:
         try:
             file = placing.output_file(body.work, order.lookup, self._host.directory)
             if file is not None:
-                file.new.write(outcome.text.encode())
+                content = outcome.text.encode()
+                if len(content) > (cap := cap_of("artifact", body.work.limits)):
+                    file.new.discard()
+                    raise exceeded("artifact", cap)
+                file.new.write(content)
                 kept = await file.keep(held_a_secret=text != outcome.text)
                 if told := [*told, *kept.pop("warnings", ())]:
                     facts["warnings"] = told
