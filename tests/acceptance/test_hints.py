@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -22,7 +23,21 @@ def place(tmp_path: Path) -> Place:
 def suggestions() -> list[str]:
     files = [*(ROOT / "src" / "podium").rglob("*.py"), ROOT / "docs" / "errors.md"]
     found = {text for file in files for text in _PRINTED.findall(file.read_text())}
-    return sorted(found)
+    return sorted(found | set(examples(cli)))
+
+
+def examples(command: click.Command) -> Iterator[str]:
+    """The commands that `--help` shows on lines of their own, of this command and those inside it."""
+    lines = (line.strip() for line in (command.help or "").splitlines())
+    yield from (line for line in lines if line.startswith("podium "))
+    context = click.Context(command)
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        inside = command.get_command(context, name) if isinstance(command, click.Group) else None
+        yield from examples(inside) if inside is not None else ()
+
+
+def test_the_examples_of_help_texts_are_among_those_that_are_checked() -> None:
+    assert {"podium runs show RUN", "podium validate examples/test_fix_loop.yaml"} <= set(suggestions())
 
 
 @pytest.mark.parametrize("suggested", suggestions())

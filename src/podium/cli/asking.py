@@ -5,11 +5,13 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from shlex import quote
 from typing import Final
 
 import click
 import msgspec
 
+from podium.cli.places import say
 from podium.core.plans import plan_path, walk
 from podium.errors import PodiumError
 from podium.language.diagnostics import visible
@@ -107,9 +109,9 @@ class Questions:
             return
         needed = self._needed.get(plan_path(step))
         if needed and self._run is not None:
-            fields = " ".join(f"--field {name}=VALUE" for name in needed)
-            click.echo(
-                f"{visible(step)}: podium approve {self._run.run_id} {visible(repr(step))} {visible(fields)}"
+            fields = " ".join(f"--field {quote(f'{name}=VALUE')}" for name in needed)
+            say(
+                f"{visible(step)}: `podium approve {self._run.run_id} {visible(quote(step))} {visible(fields)}`"
             )
         else:
             click.echo(f"{visible(step)}: approve? [y/n]")

@@ -1,11 +1,11 @@
 """`podium cancel`: asks the driver of a run to stop it; a run that no living process drives is stopped by this one."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import msgspec
 
 from podium.cli.env_files import require_env_files, use_env_files
 from podium.cli.following import drive_or_follow
@@ -13,6 +13,7 @@ from podium.cli.places import given_runs, say
 from podium.cli.progress import ProgressView, progress_view
 from podium.cli.running import interruptible
 from podium.cli.storing import using_store
+from podium.cli.waiting import PersonsTurn
 from podium.errors import LogMoved
 from podium.language.diagnostics import visible
 from podium.model.events import EventType
@@ -21,6 +22,7 @@ from podium.model.transitions import TERMINAL
 from podium.operations.driving import RunDriver, undriven
 from podium.operations.env_files import EnvFile, EnvFileRequired
 from podium.operations.explaining import explain_run
+from podium.operations.pausing import WITHOUT_DRIVER, signal_type_of
 from podium.operations.signals import check_may_drive, send_signal
 from podium.ports.engine import RunEnded
 from podium.ports.store import Store
@@ -31,6 +33,8 @@ from podium.runtime.spilling import values_of
 from podium.wiring import local_engine, payload_store, runs_folder, system_clock, use_configured_permissions
 
 _STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")
+_MAX_TRIES: Final = 20
+_LOOK_BACK: Final = 100
 
 
 def cancel_run(
@@ -76,23 +80,35 @@ async def _ask(
 ) -> tuple[Run, RunDriver | None]:
     """Record the wish. With the last driver if no living process will act on it.
 
-    Of several that cancel such a run at once, or one after another, one is recorded: a second CANCEL would stop
-    `finally`, and nothing has been done about the first.
+    Of several that cancel a run at once one is recorded: a second CANCEL would stop `finally`, and nothing has been
+    done about the first. The same is true of those who cancel one after another a run that no process drives.
     """
     clock = system_clock()
-    while True:
+    for tries_left in reversed(range(_MAX_TRIES)):
         run = await store.runs.find(tenant, run_id)
+        if run.status in TERMINAL:
+            break
         last = await undriven(store, run, also_queued=True)
-        if last is None or run.status in TERMINAL:
-            return await send_signal(store, clock, tenant, run_id, "CANCEL", payload), None
-        if await _is_asked_for(store, run):
+        if await (_is_noticed_by_none(store, run) if last is None else _is_asked_for(store, run)):
             await check_may_drive(store, clock, run, signal_type="CANCEL")
             return run, last
-        try:
-            await send_signal(store, clock, tenant, run_id, "CANCEL", payload, after=run.head)
-        except LogMoved:
-            continue
-        return run, last
+        # Others append to a run that is driven; it is asked all the same.
+        after = run.head if last is not None or tries_left else None
+        with contextlib.suppress(LogMoved):
+            await send_signal(store, clock, tenant, run_id, "CANCEL", payload, after=after)
+            return run, last
+    return await send_signal(store, clock, tenant, run_id, "CANCEL", payload), None
+
+
+async def _is_noticed_by_none(store: Store, run: Run) -> bool:
+    """Whether a CANCEL is in the log and its driver has recorded nothing since."""
+    after = max(0, run.head - _LOOK_BACK)
+    for record in reversed(await store.read(run.identity.run_id, after=after, limit=_LOOK_BACK)):
+        if record.event_type not in WITHOUT_DRIVER:
+            return False
+        if record.event_type == EventType.SIGNAL_ACCEPTED and signal_type_of(record) in _STOPPING:
+            return True
+    return False
 
 
 async def _is_asked_for(store: Store, run: Run) -> bool:
@@ -101,8 +117,8 @@ async def _is_asked_for(store: Store, run: Run) -> bool:
     after = opened.run_seq if opened is not None else 0
     while records := await store.read(run.identity.run_id, after=after, limit=5000):
         after = records[-1].run_seq
-        signals = [one.payload for one in records if one.event_type == EventType.SIGNAL_ACCEPTED]
-        if any(msgspec.json.decode(one).get("signalType") in _STOPPING for one in signals):
+        signals = [one for one in records if one.event_type == EventType.SIGNAL_ACCEPTED]
+        if any(signal_type_of(one) in _STOPPING for one in signals):
             return True
     return False
 
@@ -112,14 +128,20 @@ async def _stop(store: Store, folder: Path, run: Run, view: ProgressView) -> Run
     run_id = run.identity.run_id
     engine = local_engine(store, system_clock(), folder)
     view.begin(run_id)
+    turn = PersonsTurn(view, run_id)
 
     async def drive() -> RunEnded:
         with interruptible(at_once=False) as on_driving:
             return await engine.drive(
-                run_id, observers=[view.observe], on_driving=on_driving, lock_wait=0.0, check=False
+                run_id,
+                observers=[view.observe, turn.observe],
+                on_waiting=turn.owed,
+                on_driving=on_driving,
+                lock_wait=0.0,
+                check=False,
             )
 
-    return await drive_or_follow(store, run, view, drive)
+    return await drive_or_follow(store, folder, run, view, drive)
 
 
 async def _warn_of_other_host(store: Store, folder: Path, run: Run, last: RunDriver) -> None:

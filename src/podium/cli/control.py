@@ -72,7 +72,9 @@ async def _plan_of(store: Store, tenant: str, run_id: str) -> Plan | None:
 def cancel(
     run_id: str, store: str | None, tenant: str, reason: str | None, env_files: tuple[Path, ...]
 ) -> int:
-    """Stop a run: its tasks are ended, `finally` runs, exit code 2. A second cancel also stops `finally`.
+    """Stop a run: its tasks are ended, `finally` runs, exit code 2.
+
+    A second cancel, when the first has had an effect, also stops `finally`.
 
     A run that no living process drives is stopped by this command: it ends what is left of its tasks, runs `finally`
     and returns when the run has ended. Cancelling a run that has ended changes nothing.

@@ -130,4 +130,6 @@ def _outermost_loop(path: str) -> str:
     return name if visit.isdigit() else loop
 
 
-_ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED})
+_ENDS = frozenset(
+    {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED, EventType.STEP_INTERRUPTED}
+)

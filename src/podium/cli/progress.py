@@ -279,6 +279,8 @@ def line_of(record: EventRecord) -> str | None:
         case EventType.STEP_FAILED:
             message = visible(str(error.get("message") or error.get("code") or ""))
             return f"x  {step}{again}: {message}{warned}"
+        case EventType.STEP_INTERRUPTED:
+            return f"x  {step}{again}: interrupted; it is not known whether it happened"
         case EventType.STEP_SKIPPED:
             return f"-  {step} skipped: {visible(str(payload.get('reason', '')))}"
         case EventType.STEP_RETRY_SCHEDULED:

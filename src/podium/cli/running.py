@@ -254,6 +254,7 @@ def resume(
     async def work(engine: Engine, opened: Store) -> RunEnded:
         from podium.cli.following import drive_or_follow
         from podium.cli.restoring import directory_of
+        from podium.operations.pausing import is_paused
         from podium.operations.signals import RunIsOver, check_may_drive, send_signal
 
         known = await opened.get_run(RunId(run_id))
@@ -310,11 +311,11 @@ def resume(
             no_wait,
             watch=(reopened.observe,) if end is not None else (),
         )
-        if known.status is not RunStatus.PAUSED:
+        if not await is_paused(opened, known):
             return await drive()
         with contextlib.suppress(RunIsOver):
             await send_signal(opened, system_clock(), known.identity.tenant_id, run_id, "RESUME", {})
-        return await drive_or_follow(opened, known, view, partial(drive, lock_wait=0.0))
+        return await drive_or_follow(opened, folder, known, view, partial(drive, lock_wait=0.0))
 
     return _finish(folder, store, work, view, create=False, recordings=recordings, explain=reopened.reasons)
 

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from podium.operations.explaining import Reason
 
 _FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
-# While one of these is owed, a held run still moves.
-_MOVING: Final = frozenset({"task", "slot", "probe", "record", "start"})
+# While one of these is owed, a held run moves by itself. A task need not: a killed driver may have left it, and it runs
+# again only when the hold is over.
+_MOVING: Final = frozenset({"probe", "record", "start"})
+# While one of these is owed, nothing is asked at the terminal: its answer would be lost among what runs.
+_RUNNING: Final = _MOVING | {"task", "slot"}
 
 
 class PersonsTurn:
@@ -54,7 +57,8 @@ class PersonsTurn:
         ]
         self._view.waits([self._reason(one) for one in wanted])
         if self.on_doubt is not None:
-            only = wanted[0] if len(wanted) == 1 and not moves else None
+            runs = any(one.kind in _RUNNING for one in obligations)
+            only = wanted[0] if len(wanted) == 1 and not runs else None
             self.on_doubt(only.subject if only is not None and only.kind == "doubt" else None)
 
     def _reason(self, obligation: Obligation) -> "Reason":

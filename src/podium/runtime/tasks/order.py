@@ -18,6 +18,7 @@ FAILED_BEFORE_START: Final = 125
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 TIMED_OUT: Final = 124
+_PLACES: Final = frozenset({("run", "dir"), ("run", "artifacts"), ("run", "workspace")})
 
 
 class TaskOrder(msgspec.Struct, frozen=True, eq=False):
@@ -45,8 +46,9 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
         """What the references of the step's texts stand for."""
 
         def look(path: tuple[str | int, ...]) -> Any:
-            # What the machine knew when it decided comes first; only values of the host are looked up here.
-            if path in self.values:
+            # What the machine knew when it decided comes first; only values of the host are looked up here. Where the
+            # run is kept and works may have changed since: what a task is given has to exist here and now.
+            if path in self.values and path not in _PLACES:
                 return self.values[path]
             host = self.env if path[0] == "env" else self.run if path[0] == "run" else {}
             return host.get(str(path[1]), MISSING) if len(path) == 2 else MISSING
