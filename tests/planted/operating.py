@@ -12,6 +12,7 @@ _SLOTS = "runtime/slots.py:SlotWaiter"
 _ENGINE = "engines/local.py:LocalEngine"
 _CLOCK = "runtime/drive_clock.py:DriveClock"
 _LOCK = "runtime/lock.py:RunLock"
+_WRITER = "stores/sqlite/writer.py:Writer"
 _HAS_NO_SLOT = "slots is not None and not rules.has_slot(...)"
 
 FAULTS: Final[list[Fault]] = [
@@ -217,6 +218,56 @@ FAULTS: Final[list[Fault]] = [
         "OP08",
         "the wall clock does not decide after a restart",
         swap(f"{_CLOCK}.__init__", "clock.now()", "clock.now().replace(year=2000)"),
+    ),
+    fault("OP10", "commits are not synced", swap(f"{_WRITER}._make_durable", "self._wal.sync()", "pass")),
+    fault(
+        "OP10",
+        "commits are acknowledged before they are synced",
+        drop(f"{_WRITER}._commit_here", "self._make_durable([request])"),
+        after(
+            f"{_WRITER}._commit_here",
+            "self._note_time(...)",
+            "asyncio.get_running_loop().call_later(0.01, self._wal.sync)",
+        ),
+    ),
+    fault(
+        "OP10",
+        "only what was written is synced",
+        swap(
+            f"{_WRITER}._make_durable",
+            "self._wal.sync()",
+            "if self._db is not None and self._db.changes(): self._wal.sync()",
+        ),
+    ),
+    fault("OP10", "a failed sync is ignored", swap(f"{_WRITER}._make_durable", "_fail(stored, ...)", "pass")),
+    fault(
+        "OP10",
+        "after a failed sync nothing is written again",
+        drop(f"{_WRITER}._begin", "self._wal.repair()"),
+    ),
+    fault(
+        "OP10",
+        "the log of an earlier connection is synced",
+        start(
+            "stores/sqlite/durability.py:WalSync.attach",
+            "if self._file is not None:\n    db.execute('PRAGMA synchronous = NORMAL')\n    return",
+        ),
+    ),
+    fault(
+        "OP11",
+        "commits are synced inside the lock",
+        drop("stores/sqlite/durability.py:WalSync.attach", "db.execute('PRAGMA synchronous = NORMAL')"),
+        swap(f"{_WRITER}._fill", "db.execute('COMMIT')", "self._wal.sync()\ndb.execute('COMMIT')"),
+    ),
+    fault(
+        "OP11",
+        "the log is taken up inside the lock",
+        swap(f"{_WRITER}._fill", "db.execute('COMMIT')", "db.execute('COMMIT')\nself._checkpoint()"),
+    ),
+    fault(
+        "OP11",
+        "a stopped process is named when patience ends",
+        swap(f"{_WRITER}._lose_patience", "is_stopped(self._database.path)", "False"),
     ),
     fault(
         "OP09",

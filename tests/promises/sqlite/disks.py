@@ -21,8 +21,12 @@ PAGES_BETWEEN_CHECKPOINTS = 12
 
 async def open_on(disk: str, path: Path, synchronous: str = "FULL") -> SqliteStore:
     store = await SqliteStore.open(path, vfs=disk, synchronous=synchronous)
-    await store._writer.alone(lambda db: db.wal_autocheckpoint(PAGES_BETWEEN_CHECKPOINTS))
+    store._writer.checkpoint_pages = PAGES_BETWEEN_CHECKPOINTS
+    store._writer._wal.fdatasync = _DISKS[disk].fdatasync
     return store
+
+
+_DISKS: "dict[str, _Disk]" = {}
 
 
 class _Disk(apsw.VFS):
@@ -39,6 +43,7 @@ class _Disk(apsw.VFS):
 
     def __init__(self, name: str) -> None:
         self.vfs_name = name
+        _DISKS[name] = self
         super().__init__(name, "", maxpathname=0)
 
     def xOpen(self, name: Any, flags: list[int]) -> "_File":  # noqa: N802
@@ -47,6 +52,10 @@ class _Disk(apsw.VFS):
         return file
 
     def opened(self, path: str) -> None: ...
+
+    def fdatasync(self, file: int) -> None:
+        """Stands in for `os.fdatasync`: the store syncs the write-ahead log by itself."""
+        self.change(str(Path(f"/proc/self/fd/{file}").readlink()), "sync", 0, b"")
 
     def change(self, path: str, kind: str, offset: int, data: bytes) -> bytes | None:
         """Returns how much of a write to carry out, or raises after carrying out that much."""

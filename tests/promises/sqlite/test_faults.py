@@ -205,6 +205,7 @@ def lost_to_power_cuts(prepared: tuple[Path, Fence], folder: Path, synchronous: 
     return lost
 
 
+@pytest.mark.rule("OP10")
 def test_no_acknowledged_event_is_lost_when_the_power_goes(
     prepared: tuple[Path, Fence], tmp_path: Path
 ) -> None:

@@ -274,7 +274,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, monkeypatch)
 
 
-@pytest.mark.rule("D31", "G13")
+@pytest.mark.rule("D31", "G13", "OP10")
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("name", WORKFLOWS)
 def test_a_run_goes_on_after_the_power_was_cut_as_if_nothing_had_happened(name: str, world: World) -> None:

@@ -66,6 +66,30 @@ def test_while_a_stopped_process_has_the_turn_appends_are_refused_in_time_and_go
         asyncio.run(scenario())
 
 
+@pytest.mark.rule("OP11")
+def test_a_process_that_is_stopped_inside_a_transaction_is_named_long_before_patience_ends(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "podium.db"
+    fence = asyncio.run(_prepared(path))
+    child, pipe = writing.fork(lambda pipe: asyncio.run(_append_and_stop(path, fence, "as it commits", pipe)))
+
+    async def scenario() -> None:
+        assert await asyncio.to_thread(os.read, pipe, 5) == b"open\n"
+        store = await SqliteStore.open(path, patience=timedelta(seconds=3600))
+        os.kill(child, signal.SIGUSR1)
+        await asyncio.to_thread(_wait_until_it_stopped, child)
+        with pytest.raises(StoreUnavailable, match=f"process {child} holds its write lock and is stopped"):
+            async with asyncio.timeout(60):
+                await store.append(R1, [event("r1", "StepStarted", "ours")], fence=fence)
+        os.kill(child, signal.SIGCONT)
+        assert (await asyncio.to_thread(writing.lines_of, pipe)) == ["stored 3"]
+        await store.close()
+
+    with _ended(child):
+        asyncio.run(scenario())
+
+
 def test_a_store_beside_a_stopped_process_is_opened_and_read(tmp_path: Path) -> None:
     path = tmp_path / "podium.db"
     fence = asyncio.run(_prepared(path))

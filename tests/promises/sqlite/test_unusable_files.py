@@ -112,7 +112,7 @@ def test_a_store_cannot_be_made_where_no_file_can_be(tmp_path: Path, name: str) 
     for create in (False, True):
         with pytest.raises((StoreUnavailable, UnknownStore)) as refused:
             asyncio.run(open_store(str(tmp_path / name), create=create))
-        assert name in str(refused.value)
+        assert name[:80] in str(refused.value)
 
 
 @pytest.mark.parametrize("read_only", ["file"], indirect=True)
@@ -258,7 +258,7 @@ def test_a_damaged_page_is_told_on_the_command_line_and_found_by_the_check(prepa
     assert code == UNAVAILABLE
     assert said == (
         f"STORE_UNAVAILABLE: {prepared.path}: database disk image is malformed; "
-        "the file is damaged: run `podium store check`, and restore a backup\n"
+        f"the file is damaged: run `podium store check --store {prepared.path}`, and restore a backup\n"
     )
     code, said = podium("store", "check", *store)
     assert code == PROBLEMS

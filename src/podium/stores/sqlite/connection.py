@@ -1,5 +1,6 @@
 """Opening the file, and what its errors mean to somebody who has to do something about them."""
 
+import errno
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,8 @@ class Database:
 
     path: Path
     vfs: str | None = None
-    # FULL: a commit is on the disk before it returns. Anything less loses acknowledged events with the power.
+    # FULL: a commit is on the disk before it is acknowledged (the writer syncs by itself, see `durability.py`).
+    # Anything less loses acknowledged events with the power.
     synchronous: str = "FULL"
 
     def connect(self, *, busy_timeout_ms: int = _READERS_WAIT_MS) -> apsw.Connection:
@@ -36,6 +38,14 @@ class Database:
             connection.close()
             raise
         return connection
+
+    def not_durable(self, error: OSError | apsw.Error) -> PodiumError:
+        """A commit whose sync has failed."""
+        if isinstance(error, apsw.Error):
+            return self.told(error)
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        advice = dict(_ADVICE)[apsw.FullError if is_full else apsw.IOError]
+        return StoreUnavailable(f"{self.path}: {error}; it is unknown whether this is stored; {advice}")
 
     def told(self, error: apsw.Error) -> PodiumError:
         """What happened and what to do next; an error that only a defect can cause is raised as it is."""

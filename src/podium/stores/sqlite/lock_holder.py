@@ -26,6 +26,12 @@ def describe_holder(path: Path) -> str:
     return f"process {pid} holds its write lock: wait for it, or see whether the disk is overloaded"
 
 
+def is_stopped(path: Path) -> bool:
+    """Whether the process that holds the lock stands still until another one lets it continue."""
+    pid = _holder(path)
+    return pid is not None and _state(pid) in _STOPPED
+
+
 def _holder(path: Path) -> int | None:
     try:
         found = path.with_name(f"{path.name}-shm").stat()

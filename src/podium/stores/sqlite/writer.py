@@ -5,6 +5,9 @@ disk. As soon as a second caller waits, or a commit was slow, a writer thread ta
 asked for in one transaction (*group commit*); each gets its own answer after the shared COMMIT, never before. When it
 finds a single caller again, that one is alone again.
 
+While the lock is held nothing waits for the disk: a commit is made durable, and the log is taken up into the file,
+after the lock was released and before anything is answered (see `durability.py`).
+
 A *change* is a function of the connection. It refuses (raises a `PodiumError`) before it writes anything, so that one
 refusal costs its neighbours nothing. If it fails in any other way the transaction is rolled back and the others are
 tried again one by one. Appends, which there are most of, are told apart from other changes: those to different runs
@@ -30,8 +33,9 @@ from podium.errors import PodiumError, StoreUnavailable
 from podium.ports.store import AppendedEvent
 from podium.stores.sqlite.appending import Append, KnownRuns, append_all
 from podium.stores.sqlite.connection import Database
+from podium.stores.sqlite.durability import WalSync
 from podium.stores.sqlite.lock import FileLock
-from podium.stores.sqlite.lock_holder import describe_holder
+from podium.stores.sqlite.lock_holder import describe_holder, is_stopped
 from podium.stores.sqlite.migrations import check_still
 from podium.stores.sqlite.moments import Moments
 from podium.stores.sqlite.room import WalRoom
@@ -48,6 +52,12 @@ _ALONE_SECONDS: Final = 0.004
 _MOST_IN_A_BATCH: Final = 500
 # Appends looked up, then written, in one go: with more, the pages of the first are no longer in the processor's cache.
 _MOST_TOGETHER: Final = 16
+# A process that is stopped inside a transaction does not continue by itself: it is named after this time.
+_STOPPED_SECONDS: Final = 1.0
+# How long the write-ahead log may become before it is taken up into the file.
+_CHECKPOINT_PAGES: Final = 1000
+# How long the turn is waited for to do that.
+_CHECKPOINT_SECONDS: Final = 0.1
 
 
 class _Request(msgspec.Struct, eq=False):
@@ -103,9 +113,18 @@ class Writer:
         self.moment = moments()
         self._version = version
         self._patience = patience
+        self._named_after = min(patience, _STOPPED_SECONDS)
+        self._look_every = self._named_after / 4
         self._on_commit = on_commit
         self._db: apsw.Connection | None = None
         self._room = WalRoom(str(database.path))
+        self._wal = WalSync(str(database.path))
+        # The length of the log after the last commit, and when it is to be taken up.
+        self._wal_pages = 0
+        self.checkpoint_pages = _CHECKPOINT_PAGES
+        self._checkpoint_at = 0
+        # It changes when other connections have written.
+        self._data_version = 0
         self._known_runs: KnownRuns = {}
         # Held by whoever uses the connection: a caller alone, or the thread.
         self._turn = threading.Lock()
@@ -145,6 +164,7 @@ class Writer:
         if self._db is not None:
             self._db.close()
             self._db = None
+        self._wal.close()
 
     # --- on the event loop ------------------------------------------------------------------------
 
@@ -205,6 +225,7 @@ class Writer:
         """Commit on this thread; False if that would mean waiting for somebody."""
         if not self._turn.acquire(blocking=False):
             return False
+        began = time.monotonic()
         try:
             if not self._lock.try_take():
                 return False
@@ -216,12 +237,14 @@ class Writer:
                 self._fill(db, [request])
             finally:
                 self._lock.give()
+            self._make_durable([request])
         except apsw.Error as error:
             request.error = self._failed(error)
         except PodiumError as error:
             request.error = error
         finally:
             self._turn.release()
+        self._note_time(time.monotonic() - began)
         if request.error is None and request.touches is not None:
             self._on_commit((request.touches,))
         return True
@@ -236,7 +259,7 @@ class Writer:
             self._thread.start()
         if not self._is_patience_watched:
             self._is_patience_watched = True
-            loop.call_later(self._patience / 4, self._lose_patience, loop)
+            loop.call_later(self._look_every, self._lose_patience, loop)
         self._crowded = True
         self._waiting.append((time.monotonic(), self._arriving))
         self._handed.put(self._arriving)
@@ -244,19 +267,27 @@ class Writer:
 
     def _lose_patience(self, loop: asyncio.AbstractEventLoop) -> None:
         """Now and then: one timer for all instead of one for each."""
-        too_old = time.monotonic() - self._patience
+        now = time.monotonic()
+        seconds = self._patience
+        if (
+            self._waiting
+            and now - self._waiting[0][0] >= self._named_after
+            and is_stopped(self._database.path)
+        ):
+            seconds = self._named_after
+        too_old = now - seconds
         while self._waiting and self._waiting[0][0] <= too_old:
             for request in self._waiting.popleft()[1]:
                 if request.answer is not None and not request.answer.done():
-                    request.answer.set_exception(self._too_late(request))
+                    request.answer.set_exception(self._too_late(request, seconds))
         self._is_patience_watched = bool(self._waiting)
         if self._waiting:
-            loop.call_later(self._patience / 4, self._lose_patience, loop)
+            loop.call_later(self._look_every, self._lose_patience, loop)
 
-    def _too_late(self, request: _Request) -> StoreUnavailable:
+    def _too_late(self, request: _Request, seconds: float) -> StoreUnavailable:
         stored = "nothing was stored" if request.give_up() else "it may be stored yet: ask again"
         return StoreUnavailable(
-            f"{self._database.path} could not be written for {self._patience:g} seconds, {stored}; "
+            f"{self._database.path} could not be written for {seconds:g} seconds, {stored}; "
             f"{describe_holder(self._database.path)}"
         )
 
@@ -276,9 +307,12 @@ class Writer:
                     while going_on and not self._handed.empty():
                         going_on = self._take_in(backlog)
                     batch = _batch(backlog)
+                    began = time.monotonic()
                     self._commit(batch)
                 finally:
                     self._lock.give()
+                self._make_durable(batch)
+                self._note_time(time.monotonic() - began)
             with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever asked
                 loop.call_soon_threadsafe(self._deliver, batch)
 
@@ -325,17 +359,40 @@ class Writer:
     # --- transactions -----------------------------------------------------------------------------
 
     def _begin(self) -> apsw.Connection:
-        if self._db is None:
-            self._db = self._database.connect(busy_timeout_ms=0)
-            self._room = WalRoom(str(self._database.path))
-        self._db.execute("BEGIN IMMEDIATE")
+        db = self._connected()
+        db.execute("BEGIN IMMEDIATE")
         self.moment = self._moments()
-        version = self._db.execute("PRAGMA user_version").get
+        version = db.execute("PRAGMA user_version").get
         if version != self._version:
-            self._db.execute("ROLLBACK")
+            db.execute("ROLLBACK")
             check_still(version, self._version, self._database.path)
-        self._room.make(self._db)
+        self._room.make(db)
+        try:
+            self._wal.repair()
+        except OSError as error:
+            db.execute("ROLLBACK")
+            raise self._database.not_durable(error) from error
+        return db
+
+    def _connected(self) -> apsw.Connection:
+        if self._db is None:
+            db = self._database.connect(busy_timeout_ms=0)
+            try:
+                if self._database.synchronous == "FULL":
+                    self._wal.attach(db)
+                db.set_wal_hook(self._note_pages)
+            except BaseException:
+                db.close()
+                raise
+            self._db = db
+            self._room = WalRoom(str(self._database.path))
+            self._checkpoint_at = 0
+            self._data_version = _data_version(db)
         return self._db
+
+    def _note_pages(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
 
     def _begin_patiently(self) -> apsw.Connection:
         """Whoever does not know our lock, such as the sqlite3 shell, is waited for by looking again."""
@@ -350,7 +407,6 @@ class Writer:
 
     def _fill(self, db: apsw.Connection, batch: Sequence[_Request]) -> None:
         """Make the changes of a batch and commit them. Refusals are answers; anything else undoes all of it."""
-        began = time.monotonic()
         try:
             self._make(db, batch)
             db.execute("COMMIT")
@@ -359,7 +415,42 @@ class Writer:
             if len(batch) == 1:
                 raise
             self._one_by_one(batch)
-        if time.monotonic() - began > _SLOW_SECONDS:
+
+    def _make_durable(self, batch: Sequence[_Request]) -> None:
+        """Before anything is answered, and without the lock: the disk may take its time."""
+        stored = [request for request in batch if request.error is None]
+        if not stored:
+            return
+        try:
+            self._wal.sync()
+        except (OSError, apsw.Error) as error:
+            _fail(stored, self._database.not_durable(error))
+        else:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        """Take the log up into the file when it has become long; nothing depends on it yet, so it may fail."""
+        pages = self._wal_pages
+        if self._db is None or pages < max(self.checkpoint_pages, self._checkpoint_at):
+            if pages < self.checkpoint_pages:
+                self._checkpoint_at = 0
+            return
+        seen, self._data_version = self._data_version, _data_version(self._db)
+        if seen == self._data_version:
+            _take_up(self._db)
+        elif self._lock.take_within(_CHECKPOINT_SECONDS):
+            # Others write, too: while they do, the log would be taken up in part, and never begin again.
+            try:
+                _take_up(self._db)
+            finally:
+                self._lock.give()
+        else:
+            self._data_version = seen
+            return
+        self._checkpoint_at = pages + self.checkpoint_pages
+
+    def _note_time(self, seconds: float) -> None:
+        if seconds > _SLOW_SECONDS:
             self._slow = _QUICK_AGAIN
         elif self._slow:
             self._slow -= 1
@@ -399,14 +490,13 @@ class Writer:
             self._commit([request])
 
     def _let_alone(self, request: _Request) -> None:
-        if self._db is None:
-            self._db = self._database.connect(busy_timeout_ms=0)
-        self._db.set_busy_timeout(int(self._patience * 1000))
+        db = self._connected()
+        db.set_busy_timeout(int(self._patience * 1000))
         try:
             assert not isinstance(request.change, Append)
-            request.result = request.change(self._db)
+            request.result = request.change(db)
         finally:
-            self._db.set_busy_timeout(0)
+            db.set_busy_timeout(0)
 
     def _failed(self, error: apsw.Error) -> PodiumError:
         self._give_up_connection()
@@ -450,3 +540,13 @@ def _make_one(db: apsw.Connection, request: _Request, change: Change[Any]) -> No
 def _fail(batch: Sequence[_Request], error: BaseException) -> None:
     for request in batch:
         request.error = error
+
+
+def _data_version(db: apsw.Connection) -> int:
+    return int(db.execute("PRAGMA data_version").get)
+
+
+def _take_up(db: apsw.Connection) -> None:
+    """SQLite's own checkpoints ignore failures in the same way: what is not taken up stays in the log."""
+    with contextlib.suppress(apsw.Error):
+        db.wal_checkpoint()
