@@ -101,6 +101,14 @@ def test_a_run_of_an_earlier_version_is_exported_with_its_plan_and_values(waitin
     finishes(there)
 
 
+def test_a_run_of_an_earlier_version_is_in_a_backup_with_its_plan_and_values(waiting: Place) -> None:
+    forget_contents(waiting.runs / "podium.db")
+    there = other(waiting)
+    there.runs.mkdir()
+    waiting.run("store", "backup", str(there.runs / "podium.db"))
+    finishes(there)
+
+
 def test_a_run_of_an_earlier_version_continues_and_is_in_the_store_then(waiting: Place) -> None:
     forget_contents(waiting.runs / "podium.db")
     waiting.run("approve", waiting.run_id, "Ask")

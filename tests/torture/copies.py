@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -114,18 +114,34 @@ async def to_its_end(store: Store, runs: Path) -> None:
         await send_signal(store, system_clock(), "default", R, "APPROVE", {"stepId": "Q"})
 
 
-def story(log: list[EventRecord]) -> Any:
-    """What happened to the run and its steps, wherever it happened."""
-    told = [
-        one for one in log if one.event_type.startswith(("Step", "Run")) and one.event_type != "RunQueued"
-    ]
-    steps = canonical(told, ordered=False)
-    for events in steps.values():
-        for _, _, payload in events:
-            payload.pop("facts", None)
-            for varying in ("signalId", "by", "decision", "stdout", "engineRunRef"):
-                payload.pop(varying, None)
-    return steps
+def story(log: Sequence[EventRecord]) -> dict[str, list[Any]]:
+    """The canonical history: every event in its order, without engine attempts and attempts that were interrupted.
+
+    Branches that run at the same time have a history each, since their order says nothing.
+    """
+    interrupted = {(one.step_id, one.logical_attempt_id) for one in log if _is_interrupted(one)}
+    kept = [one for one in log if (one.step_id, one.logical_attempt_id) not in interrupted]
+    lanes: dict[str, list[Any]] = {}
+    for step, event_type, attempt, payload in canonical(kept):
+        told = {name: value for name, value in payload.items() if name not in _OF_THIS_PLACE}
+        lanes.setdefault(_lane(step), []).append((step, event_type, attempt, told))
+    return lanes
+
+
+# Who approved, when and where: not what happened.
+_OF_THIS_PLACE: Final = frozenset({"facts", "signalId", "by", "decision", "stdout", "engineRunRef"})
+
+
+def _is_interrupted(record: EventRecord) -> bool:
+    if record.event_type == "StepInterrupted":
+        return True
+    error = msgspec.json.decode(record.payload).get("error") or {}
+    return record.event_type == "StepFailed" and error.get("code") == "INTERRUPTED"
+
+
+def _lane(step: str) -> str:
+    """The branch of the workflow `parallel` that a step belongs to; everything else is one lane."""
+    return step if step.startswith("P/") else ""
 
 
 async def check(folder: Path, name: str, cuts: slice = slice(None)) -> int:

@@ -10,7 +10,7 @@ from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, using_store
 from podium.language.diagnostics import visible
 from podium.ports.store import Store, StoreStats
-from podium.wiring import check_store_name, rebuild_at, runs_folder, use_configured_permissions
+from podium.wiring import check_store_name, payload_store, rebuild_at, runs_folder, use_configured_permissions
 
 _PROBLEMS = 1
 
@@ -137,6 +137,10 @@ def backup(file: Path, store: str | None) -> None:
     check_store_name(file)
 
     async def work(opened: Store) -> None:
+        # Loaded for this only: it brings the driver along.
+        from podium.operations.transfer import keep_open_runs
+
+        await keep_open_runs(opened, runs_folder(given_runs()), payload_store)
         await opened.backup(file)
 
     using_store(store, work)

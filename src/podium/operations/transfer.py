@@ -8,6 +8,7 @@ numbers are given by the store that takes them, in the same order.
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -15,13 +16,23 @@ import msgspec
 from podium.core.envelope import encode_envelope
 from podium.errors import PodiumError
 from podium.model.events import EventWrite
-from podium.model.runs import Run
+from podium.model.ids import DEFAULT_TENANT
+from podium.model.runs import Run, RunQuery
+from podium.model.transitions import TERMINAL, RunStatus
 from podium.ports.store import NO_CONTENTS, CreatedRun, Store
+from podium.runtime.restoring import files_to_keep
 from podium.runtime.run_file import RunFacts, facts_of, new_run
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import MakeFolder
 
 FORMAT: Final = "podium-run-2"
 # Without contents: the plan of such a run is in its directory only.
 _EARLIER: Final = "podium-run-1"
+
+
+_PAGE: Final = 200
+# Runs that continue; the others only have to be read.
+_OPEN: Final = frozenset(RunStatus) - TERMINAL
 
 
 class InvalidExport(PodiumError):
@@ -83,6 +94,20 @@ async def export_run(
 def _content_line(name: str, content: bytes) -> bytes:
     line = _ContentLine(name=name, sha256=sha256(content).hexdigest(), content=content)
     return msgspec.json.encode(line) + b"\n"
+
+
+async def keep_open_runs(store: Store, runs: Path, folder: MakeFolder) -> None:
+    """Put plans and large values into the store that are in run directories only: of runs of an earlier version."""
+    query = RunQuery(statuses=_OPEN, limit=_PAGE)
+    while True:
+        page = await store.runs.page(DEFAULT_TENANT, query)
+        for run in page.runs:
+            directory = RunDirectory(runs, run.identity.run_id)
+            if not directory.is_lost and not await store.list_kept(run.identity.run_id):
+                await store.keep(run.identity.run_id, await files_to_keep(directory, folder))
+        if page.cursor is None:
+            return
+        query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
 async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
