@@ -13,7 +13,7 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
-from podium.text import reason_of, without_credentials
+from podium.text import credentials_in, reason_of, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,9 +67,8 @@ async def open_store(url: str, *, create: bool = False) -> Store:
         try:
             return await PostgresStore.open(url)
         except ValueError as error:  # an address that cannot be parsed
-            reason = without_credentials(reason_of(error)).strip()
             raise UnknownStore(
-                f"the address {without_credentials(url)[:200]!r} cannot be used: {reason}"
+                f"the address {without_credentials(url)[:200]!r} cannot be used{_reason_without(url, error)}"
             ) from error
     if "://" in url:
         shown = without_credentials(repr(url))
@@ -114,6 +113,13 @@ def _rebuild_hint(path: Path) -> str:
     if not has_runs(path.parent):
         return ""
     return ". A lost one is rebuilt from the run directories there by `podium store rebuild`"
+
+
+def _reason_without(url: str, error: ValueError) -> str:
+    """Why it cannot be parsed. The reason may quote the password: with one, only what is commonly wrong is named."""
+    if any(credentials_in(url)):
+        return "; in a user name or password, write % as %25, @ as %40 and / as %2F"
+    return f": {reason_of(error).strip()}"
 
 
 async def rebuild_at(url: str, runs: Path) -> "list[RebuiltRun]":
