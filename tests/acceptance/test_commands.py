@@ -25,6 +25,7 @@ def quick_grace(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.3) -> None:
 # --- exit codes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D54")
 @pytest.mark.rule("D17")
 @pytest.mark.parametrize(
     ("step", "expected"),
@@ -143,6 +144,7 @@ def test_arguments_reach_the_program_as_they_are(tmp_path: Path) -> None:
 # --- standard input, environment, values ----------------------------------------------------------
 
 
+@pytest.mark.rule("R016")
 @pytest.mark.rule("D54", "D38", "D62")
 def test_standard_input_is_the_input_file_or_empty(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
@@ -442,6 +444,7 @@ def test_no_path_leads_out_of_its_root(tmp_path: Path, field: str, path: str) ->
     assert (tmp_path / "outside/out").read_text() == "secret of the host"
 
 
+@pytest.mark.rule("R016")
 @pytest.mark.rule("D38")
 def test_a_file_outside_does_not_exist_for_a_condition(tmp_path: Path) -> None:
     steps = [

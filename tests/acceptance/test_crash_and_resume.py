@@ -147,6 +147,7 @@ def test_a_run_that_failed_or_timed_out_goes_on_with_what_caused_it(
     assert "RUN_COMPLETED" in place.run("resume", place.run_id, code=64).stderr
 
 
+@pytest.mark.rule("R071")
 @pytest.mark.rule("D31")
 def test_a_cancelled_run_goes_on(place: Place) -> None:
     place.write("steps: [{name: A, command: [sh, -c, 'test -f ok || sleep 60']}]")

@@ -40,6 +40,8 @@ def queued(place: Place) -> dict[str, Any]:
     return payload
 
 
+@pytest.mark.rule("D31")
+@pytest.mark.rule("D29")
 @pytest.mark.parametrize("command", [["resume"], ["resume", "--changed"], ["rerun", "--from", "Use"]])
 def test_a_run_does_not_continue_without_its_environment_file(place: Place, command: list[str]) -> None:
     failed_run(place, "prod.env")
@@ -70,6 +72,7 @@ def test_a_file_that_lacks_a_variable_is_not_enough(place: Place) -> None:
     assert "Missing: PLAIN." in refused
 
 
+@pytest.mark.rule("D31")
 def test_a_changed_file_is_used_with_a_warning(place: Place) -> None:
     failed_run(place, "prod.env")
     (place.folder / "prod.env").write_text(f"# changed\nTOKEN={TOKEN}\nPLAIN=two\n")
@@ -85,6 +88,7 @@ def test_without_the_key_it_says_that_it_cannot_compare(place: Place) -> None:
     assert "cannot be checked" in done.stderr
 
 
+@pytest.mark.rule("D31")
 def test_later_files_win_and_all_are_needed_again(place: Place) -> None:
     (place.folder / "more.env").write_text("PLAIN=later\nMORE=x\n")
     failed_run(place, "prod.env", "more.env")
@@ -95,6 +99,7 @@ def test_later_files_win_and_all_are_needed_again(place: Place) -> None:
     assert "order" in turned.stderr
 
 
+@pytest.mark.rule("D31")
 def test_the_log_has_names_and_a_keyed_digest_and_no_value(place: Place) -> None:
     failed_run(place, "prod.env")
     (kept,) = queued(place)["envFiles"]

@@ -71,6 +71,7 @@ def test_an_answer_that_does_not_fit_the_form_is_refused(
     assert ended(process)[0] == 0
 
 
+@pytest.mark.rule("D64")
 def test_answers_have_the_types_that_the_form_declares(place: Place) -> None:
     process = asked(place)
     fields = ["channel=stable", "count=3", 'hosts=["a", "b"]', "loud=true", "share=0.5", 'labels={"x": 1}']
@@ -83,6 +84,7 @@ def test_answers_have_the_types_that_the_form_declares(place: Place) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.rule("D64")
 def test_an_approval_without_a_form_takes_no_fields(place: Place) -> None:
     process = asked(place, "steps:\n  - {name: Ask, approval: May it?}\n")
     refused = place.run("approve", place.run_id, "--field", "a=b", code=64).stderr

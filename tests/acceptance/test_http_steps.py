@@ -177,6 +177,7 @@ def test_the_answer_is_the_output(tmp_path: Path, server: Server) -> None:
     assert ended.step("D")["output"] == ""
 
 
+@pytest.mark.rule("D64")
 @pytest.mark.parametrize(
     ("code", "expected", "exit_code"),
     [

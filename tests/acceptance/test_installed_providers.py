@@ -72,6 +72,7 @@ def test_settings_that_it_does_not_have_are_ignored_with_a_warning_or_refused(pl
     assert said.startswith("PROVIDER_MISCONFIGURED: step 'A': shout has no setting 'temperature', and")
 
 
+@pytest.mark.rule("D29")
 def test_one_that_cannot_be_imported_names_its_package_and_the_reason(place: Place) -> None:
     place.write("steps: [{name: A, provider: broken, prompt: hello}]")
     place.run("validate", "w.yaml")

@@ -223,6 +223,7 @@ def test_async_functions_are_awaited(tmp_path: Path) -> None:
     assert ended.error("B") == (1, "PYTHON_ERROR", "KeyError: 'gone'")
 
 
+@pytest.mark.rule("D64")
 def test_what_was_expected_is_checked(tmp_path: Path) -> None:
     schema = {"type": "object", "required": ["other"]}
     ended = run(tmp_path, call("add", keys={"expect": {"schema": schema}}, a=1))

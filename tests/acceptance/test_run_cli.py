@@ -48,6 +48,11 @@ def place(tmp_path: Path) -> Place:
         ("steps: [{name: A, command: ['true'], on: {success: {error: no}}}]", 1, "failed"),
         ("timeout: 0.2\nsteps: [{name: A, command: [sleep, '30']}]", 3, "timeout"),
         ("steps: [{name: A, command: ['false'], on: {success: {end: true}}}]", 4, "failed"),
+        (
+            "steps: [{name: A, command: ['true'], on: {success: {end: true}}}, {name: B, command: ['false']}]",
+            0,
+            "completed",
+        ),
     ],
 )
 def test_the_exit_code_says_how_the_run_ended(place: Place, text: str, code: int, status: str) -> None:
@@ -73,6 +78,8 @@ def _store(place: Place) -> str:
     return str(place.runs / "podium.db")
 
 
+@pytest.mark.rule("R068")
+@pytest.mark.rule("R069")
 @pytest.mark.rule("D28", "R084")
 def test_an_interrupt_cancels_the_run_and_its_finally_runs(place: Place) -> None:
     place.write(SLEEPS)
@@ -105,6 +112,7 @@ def test_a_second_interrupt_kills_at_once(place: Place) -> None:
     until(lambda: place.processes() == [], 2)
 
 
+@pytest.mark.rule("R084")
 @pytest.mark.rule("D28")
 def test_a_terminate_is_an_interrupt(place: Place) -> None:
     place.write("steps: [{name: Sleep, command: [sleep, '60']}]")

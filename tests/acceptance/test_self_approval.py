@@ -59,6 +59,7 @@ ATTEMPTS = [
 ]
 
 
+@pytest.mark.rule("R001")
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_a_step_cannot_decide_about_its_own_run(place: Place, attempt: str) -> None:
     process = begun(place, gate_and(place, f"{attempt} > said 2>&1; echo $? > code; true"))

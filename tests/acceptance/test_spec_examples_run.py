@@ -83,6 +83,7 @@ def artifact(place: Place, name: str) -> str:
     return place.file(f"artifacts/{name}").read_text()
 
 
+@pytest.mark.rule("R095")
 def test_feature_development_deploys_in_ci(place: Place) -> None:
     carry_out(place, "feature_development", CI="1")
     assert (place.folder / "deployed").read_text() == "my-app\n"
@@ -90,6 +91,7 @@ def test_feature_development_deploys_in_ci(place: Place) -> None:
     assert artifact(place, "analysis.md") in artifact(place, "implementation.py")
 
 
+@pytest.mark.rule("R095")
 def test_feature_development_debugs_failing_tests_and_deploys_then(place: Place) -> None:
     carry_out(place, "feature_development", CI="1", FAILURES="2")
     assert "1 failed" in artifact(place, "fixes.py")
@@ -111,18 +113,21 @@ def test_feature_development_stops_before_it_starts_without_the_secret_of_a_step
     )
 
 
+@pytest.mark.rule("R096")
 def test_parallel_analysis_combines_all_three(place: Place) -> None:
     carry_out(place, "parallel_analysis")
     report = artifact(place, "final_report.md")
     assert all(artifact(place, f"{part}_analysis.md") in report for part in ("frontend", "backend", "db"))
 
 
+@pytest.mark.rule("R096")
 def test_parallel_analysis_fails_if_one_of_its_inputs_is_missing(place: Place) -> None:
     (place.folder / "schema.sql").unlink()
     carry_out(place, "parallel_analysis", 1)
     assert not place.file("artifacts/final_report.md").exists()
 
 
+@pytest.mark.rule("R097")
 def test_service_deployment_continues_with_a_majority(place: Place) -> None:
     carry_out(place, "service_deployment", BROKEN="worker")
     summary = place.state()["steps"]["Deploy Services"]["summary"]
@@ -130,33 +135,39 @@ def test_service_deployment_continues_with_a_majority(place: Place) -> None:
     assert place.state()["steps"]["Finalize"]["output"] == "Deployment complete\n"
 
 
+@pytest.mark.rule("R097")
 def test_service_deployment_fails_without_a_majority(place: Place) -> None:
     error = carry_out(place, "service_deployment", 1, BROKEN="worker api")
     assert "Deployment failed for majority of services" in error
 
 
+@pytest.mark.rule("R098")
 def test_build_pipeline_mends_its_lint_errors_and_packages(place: Place) -> None:
     carry_out(place, "build_pipeline")
     assert (place.folder / "dist.tar.gz").exists()
     assert place.state()["steps"]["Lint Code"]["visits"] == 2
 
 
+@pytest.mark.rule("R098")
 def test_build_pipeline_analyzes_failing_tests_and_fails(place: Place) -> None:
     error = carry_out(place, "build_pipeline", 1, FAILING="1")
     assert "Tests failed - see analysis" in error
     assert "1 failed" in artifact(place, "test_analysis.md")
 
 
+@pytest.mark.rule("R098")
 def test_build_pipeline_fails_if_lint_errors_cannot_be_mended(place: Place) -> None:
     assert "Cannot auto-fix lint errors" in carry_out(place, "build_pipeline", 1, CANNOT_FIX="1")
 
 
+@pytest.mark.rule("R099")
 def test_data_processing_loads_what_it_transformed_and_reports(place: Place) -> None:
     carry_out(place, "data_processing_pipeline")
     assert (place.folder / "loaded").read_text().split() == [f"transformed_{n}.csv" for n in range(3)]
     assert "Total files processed: 3" in artifact(place, "report.md")
 
 
+@pytest.mark.rule("R099")
 def test_data_processing_fails_if_a_file_is_missing(place: Place) -> None:
     (place.folder / "data2.csv").unlink()
     carry_out(place, "data_processing_pipeline", 4)

@@ -6,6 +6,8 @@ from typing import Final
 
 from tests.planted import (
     language,
+    language_flow,
+    language_steps,
     log,
     machine,
     nodes,
@@ -24,6 +26,8 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "log": log.FAULTS,
     "language": language.FAULTS,
     "runs": runs.FAULTS,
+    "language_flow": language_flow.FAULTS,
+    "language_steps": language_steps.FAULTS,
     "nodes": nodes.FAULTS,
     "nodes_rules": nodes_rules.FAULTS,
     "nodes_tables": nodes_tables.FAULTS,

@@ -46,11 +46,13 @@ def error_of(text: str, **values: Any) -> str:
 # --- values and missing values ----------------------------------------------------------------------
 
 
+@pytest.mark.rule("D21")
 @pytest.mark.parametrize("value", [None, True, False, 0, -3, 2.5, "", "5", [1, "a"], {"a": [None]}])
 def test_a_reference_keeps_the_type_of_its_value(value: Value) -> None:
     assert_gives("${x}", value, x=value)
 
 
+@pytest.mark.rule("D25")
 def test_a_missing_value_is_null() -> None:
     assert_gives("${x} == null", True)
 
@@ -76,18 +78,22 @@ def test_a_list_literal_is_a_list() -> None:
 # --- truth ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize("value", [False, None, 0, 0.0, "", [], {}])
 def test_false_null_zero_and_what_is_empty_count_as_false(value: Value) -> None:
     assert truth(value) is False
     assert_gives("not ${x}", True, x=value)
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize("value", [True, 1, -1, 0.5, "0", "false", " ", [0], {"a": None}])
 def test_everything_else_counts_as_true_and_so_does_the_text_false(value: Value) -> None:
     assert truth(value) is True
     assert_gives("not ${x}", False, x=value)
 
 
+@pytest.mark.rule("R052")
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -111,6 +117,7 @@ def test_and_and_or_stop_as_soon_as_the_answer_is_known() -> None:
 # --- equality ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -136,6 +143,7 @@ def test_equal(left: Value, right: Value) -> None:
     assert_gives("${x} != ${y}", False, x=left, y=right)
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -185,6 +193,7 @@ def test_comparing_with_a_literal_means_the_same_as_comparing_with_a_value() -> 
 # --- order ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("left", "right"), [(1, 2), (1, 1.5), (-1, 0), ("10", 11), (9, "10"), ("2", 10), ("a", "b"), ("10", "9")]
 )
@@ -204,6 +213,7 @@ def test_equal_values_are_at_most_and_at_least_each_other() -> None:
         )
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize("operator", ["<", "<=", ">", ">="])
 @pytest.mark.parametrize("other", [None, 1, "a", [1], {"a": 1}, True])
 def test_order_against_null_is_false(operator: str, other: Value) -> None:
@@ -211,6 +221,7 @@ def test_order_against_null_is_false(operator: str, other: Value) -> None:
     assert_gives(f"${{x}} {operator} ${{y}}", False, x=other, y=None)
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -237,6 +248,7 @@ def test_the_error_names_the_operation_and_shows_both_values_cut_short() -> None
     )
 
 
+@pytest.mark.rule("R052")
 def test_a_chain_compares_neighbours_and_stops_at_the_first_that_does_not_hold() -> None:
     assert_gives("1 < 2 < 3", True)
     assert_gives("1 < 3 < 2", False)
@@ -248,6 +260,7 @@ def test_a_chain_compares_neighbours_and_stops_at_the_first_that_does_not_hold()
 # --- in ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("item", "container", "expected"),
     [
@@ -282,6 +295,8 @@ def test_in_anything_else_is_an_error(item: Value, container: Value) -> None:
 # --- arithmetic -------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R052")
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -306,6 +321,7 @@ def test_arithmetic_is_pythons_and_what_has_no_fraction_is_a_whole_number(text: 
     assert_gives(text, expected)
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("left", "operator", "right"),
     [
@@ -368,6 +384,7 @@ def test_a_sign_is_for_numbers() -> None:
 # --- functions --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -58,6 +58,7 @@ FORMS: dict[str, Callable[[str], bytes]] = {
 }
 
 
+@pytest.mark.rule("D35")
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
 @pytest.mark.parametrize("secret", SECRETS, ids=ascii)
 def test_a_value_is_masked_in_every_form(secret: str, form: Callable[[str], bytes]) -> None:
@@ -131,6 +132,7 @@ def test_a_redactor_does_not_show_what_it_hides() -> None:
 # --- pieces --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D35")
 def test_a_value_across_the_border_of_two_pieces_is_masked() -> None:
     stream = Redactor(["hunter"]).stream()
     assert stream.feed(b"password: hun") == b"password: "

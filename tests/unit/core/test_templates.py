@@ -31,6 +31,7 @@ def test_values_stand_in_the_place_of_their_references() -> None:
     assert render("plain", values()) == "plain"
 
 
+@pytest.mark.rule("D23")
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -48,10 +49,12 @@ def test_text_stays_as_it_is_and_everything_else_becomes_json(value: Value, text
     assert render(parse("<${x}>"), values(x=value)) == f"<{text}>"
 
 
+@pytest.mark.rule("D23")
 def test_what_a_value_holds_is_never_filled_in_again() -> None:
     assert render(parse("${x} ${y}"), values(x="${y}", y="$${x}")) == "${y} $${x}"
 
 
+@pytest.mark.rule("D25")
 def test_a_missing_value_without_default_is_an_error_that_names_the_reference() -> None:
     with pytest.raises(ValueMissing) as raised:
         render(parse("a ${steps.Build Image.output}"), values())
@@ -59,6 +62,7 @@ def test_a_missing_value_without_default_is_an_error_that_names_the_reference() 
     assert str(raised.value) == "${steps.Build Image.output} has no value here, and no default"
 
 
+@pytest.mark.rule("D25")
 def test_a_missing_value_is_its_default() -> None:
     assert render(parse("a ${x:-b c} ${y:-}"), values()) == "a b c "
 
@@ -77,6 +81,7 @@ def test_a_text_that_grows_beyond_the_limit_is_an_error(monkeypatch: pytest.Monk
 # --- values -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D23")
 @pytest.mark.parametrize("value", [None, True, 5, 2.5, "a", [1, [2]], {"a": 1}])
 def test_one_reference_and_nothing_else_keeps_its_type(value: Value) -> None:
     result = render_value(parse("${x}"), values(x=value))
@@ -102,6 +107,7 @@ def arguments(*texts: str, **given: Any) -> list[str]:
     return render_arguments([parse(text) for text in texts], values(**given))
 
 
+@pytest.mark.rule("D24")
 def test_every_text_is_one_argument_whatever_its_value() -> None:
     assert arguments("run", "${x}", "a${y}", x="two words 'and' \"quotes\"", y="") == [
         "run",
@@ -110,6 +116,7 @@ def test_every_text_is_one_argument_whatever_its_value() -> None:
     ]
 
 
+@pytest.mark.rule("D24")
 def test_a_spread_list_is_one_argument_for_each_item() -> None:
     assert arguments("run", "${x[*]}", "end", x=["a b", 5, None, [1]]) == [
         "run",
@@ -187,6 +194,7 @@ hostile = st.one_of(
 )
 
 
+@pytest.mark.rule("D21")
 @given(hostile)
 @settings(max_examples=300, deadline=None)
 def test_a_value_never_changes_the_shape_of_an_expression(value: str) -> None:

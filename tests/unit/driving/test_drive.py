@@ -486,6 +486,7 @@ def test_a_timer_that_was_due_while_nobody_looked_fires_at_once() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("D47")
 def test_no_more_tasks_run_at_once_than_there_are_slots_and_they_begin_in_order() -> None:
     async def scenario() -> None:
         run = await Scripted(plan_of(MANY), memory()).create()

@@ -33,6 +33,7 @@ def test_two_owners_of_one_process_differ_and_name_the_same_process() -> None:
     assert f"process {os.getpid()} on " in holders.describe(first)
 
 
+@pytest.mark.rule("D32")
 def test_a_process_that_has_ended_is_gone_also_before_its_parent_has_looked() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     owner = owner_of(pid=child.pid, began=holders.start_of(child.pid))
@@ -46,6 +47,7 @@ def test_a_process_that_has_ended_is_gone_also_before_its_parent_has_looked() ->
     assert not holders.is_alive_here(owner)
 
 
+@pytest.mark.rule("D32")
 def test_another_process_with_the_same_number_is_another_holder() -> None:
     assert holders.is_gone(owner_of(began=1))
 
@@ -54,6 +56,7 @@ def test_a_holder_before_the_last_restart_of_the_machine_is_gone() -> None:
     assert holders.is_gone(owner_of(boot="00000000-0000-0000-0000-000000000000"))
 
 
+@pytest.mark.rule("D32")
 @pytest.mark.parametrize(
     "owner",
     [

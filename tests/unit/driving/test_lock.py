@@ -67,7 +67,27 @@ def test_a_live_holder_is_waited_for_and_then_named(path: Path) -> None:
         holder.communicate()
 
 
-@pytest.mark.rule("D32", "OP09")
+@pytest.mark.rule("D32", "R081")
+def test_a_live_holder_is_waited_for_ten_seconds_unless_told_otherwise(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += max(seconds, 0.001)
+
+    holder = RunLock(path, "r1")
+    take(holder)
+    monkeypatch.setattr("podium.runtime.lock.time.monotonic", lambda: now)
+    monkeypatch.setattr("podium.runtime.lock.asyncio.sleep", sleep)
+    with pytest.raises(RunLocked):
+        asyncio.run(RunLock(path, "r1").take(nobody))
+    holder.give()
+    assert 10 <= now < 11
+
+
+@pytest.mark.rule("D32", "OP09", "R080")
 @pytest.mark.parametrize(
     "left",
     [

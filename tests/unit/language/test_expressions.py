@@ -71,6 +71,7 @@ def test_literals_references_lists_and_calls(text: str, tree: Any) -> None:
     assert msgspec.json.encode(parse(text)) == msgspec.json.encode(tree)
 
 
+@pytest.mark.rule("D22")
 @pytest.mark.parametrize(
     ("text", "tree"),
     [
@@ -282,6 +283,7 @@ def test_a_problem_says_what_is_wrong_where_and_what_to_write(
     assert (text[found.start : found.end], found.message, found.hint) == (marked, message, hint)
 
 
+@pytest.mark.rule("D21")
 @pytest.mark.parametrize("text", ["'${x}$'", "'$${x}${y}'", "'a ${x}'", '"${"'])
 def test_a_reference_inside_quotes_is_never_taken_for_text(text: str) -> None:
     assert problem(text).message == "a reference inside quotes is only text."
@@ -382,6 +384,7 @@ def test_what_may_be_worked_out_is_no_problem(text: str, kinds: Kinds) -> None:
 # --- limits -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D21")
 def test_brackets_are_nested_at_most_64_deep() -> None:
     assert parse("(" * 64 + "1" + ")" * 64) == 1
     for text in ("(" * 65 + "1" + ")" * 65, "(" * 5_000, "[" * 65, "-(" * 40, "len(" * 65, "not " * 65 + "1"):
@@ -408,6 +411,7 @@ def test_a_long_flat_expression_is_no_deep_one() -> None:
     parse("${x} in [" + ", ".join(["1"] * 900) + "]")
 
 
+@pytest.mark.rule("D21")
 def test_there_are_at_most_1000_values_and_operators() -> None:
     parse("[" + ",".join(["1"] * 999) + "]")
     found = problem("[" + ",".join(["1"] * 1_000) + "]")

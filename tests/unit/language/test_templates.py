@@ -186,6 +186,7 @@ def test_a_list_cannot_be_spread_inside_text(text: str) -> None:
 # --- commands ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D24")
 @pytest.mark.parametrize(
     ("text", "words"),
     [

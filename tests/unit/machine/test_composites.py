@@ -49,6 +49,7 @@ def test_so_many_items_are_taken_at_once() -> None:
     assert len(host.tasks) == 2
 
 
+@pytest.mark.rule("D14")
 def test_ten_items_at_once_unless_told() -> None:
     step = for_each("p", 20, task("a"), workers=1)
     step = type(step)("p", type(step.body)(**{**_fields(step.body), "max_workers": None}))
@@ -59,6 +60,8 @@ def _fields(body: Any) -> dict[str, Any]:
     return {name: getattr(body, name) for name in body.__struct_fields__}
 
 
+@pytest.mark.rule("D05")
+@pytest.mark.rule("D12")
 def test_a_failed_item_fails_the_loop_and_the_others_run() -> None:
     host = Host(plan(for_each("p", 3, task("a"))), {"p[1]/a": 1}).run()
     assert len(host.ran()) == 3
@@ -67,6 +70,7 @@ def test_a_failed_item_fails_the_loop_and_the_others_run() -> None:
     assert (summary["success_count"], summary["failure_count"]) == (2, 1)
 
 
+@pytest.mark.rule("D12")
 def test_items_left_from_a_failure_are_skipped() -> None:
     host = Host(
         plan(for_each("p", 3, task("a", on=on(success="_loop_continue", failure="_loop_continue")))),
@@ -83,17 +87,20 @@ def test_items_left_from_an_allowed_failure_are_completed() -> None:
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("D11")
 def test_a_break_ends_a_loop() -> None:
     host = Host(plan(for_each("p", 3, task("a", on=on(success="_loop_break"))), task("z"))).run()
     assert host.ran() == ["p[0]/a", "z"]
 
 
+@pytest.mark.rule("D57")
 def test_more_items_than_allowed_fail_the_loop_before_the_first() -> None:
     host = Host(plan(for_each("p", 3, task("a"), max_iterations=2))).run()
     assert host.ran() == []
     assert host.last("p", "StepFailed")["exitCode"] == 125
 
 
+@pytest.mark.rule("D57")
 @pytest.mark.parametrize("items", ["text", {"a": 1}, None, 3])
 def test_items_that_are_no_list_fail_the_loop(items: Any) -> None:
     host = Host(plan(for_each("p", ref("context", "x"), task("a")), context={"x": items})).run()
@@ -106,6 +113,7 @@ def test_items_are_fixed_at_entry() -> None:
     assert [values(host, f"p[{n}]/a") for n in (0, 1)] == [{("item",): 1}, {("item",): 2}]
 
 
+@pytest.mark.rule("D10")
 def test_a_nested_loop_sees_the_outer_one() -> None:
     inner = for_each(
         "i",
@@ -123,6 +131,7 @@ def test_a_nested_loop_sees_the_outer_one() -> None:
     assert values(host, "p[1]/b") == {("loop", "index"): 1}
 
 
+@pytest.mark.rule("D07")
 def test_fail_fast_stops_the_others_at_the_first_failure() -> None:
     host = Host(plan(for_each("p", 5, task("a"), workers=3, join=Join(fail_fast=True)))).start()
     host.end("p[1]/a", 1)
@@ -165,6 +174,7 @@ def test_a_retried_loop_inside_a_loop_is_marked_where_it_stands() -> None:
 # --- passes ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D15")
 def test_a_while_runs_until_its_condition_is_false() -> None:
     condition = equals(ref("steps", "a", "output", default=""), "")
     host = Host(plan(while_("w", condition, task("a"))))
@@ -175,16 +185,20 @@ def test_a_while_runs_until_its_condition_is_false() -> None:
     assert host.last("w", "StepCompleted")["exitReason"] == "condition"
 
 
+@pytest.mark.rule("D64")
 def test_repeat_until_asks_after_each_pass() -> None:
     host = Host(plan(while_("w", YES, task("a"), until=True))).run()
     assert host.ran() == ["w[0]/a"]
 
 
+@pytest.mark.rule("D12")
 def test_a_while_that_is_false_at_once_runs_nothing_and_succeeds() -> None:
     host = Host(plan(while_("w", NO, task("a")))).run()
     assert (host.ran(), host.ended) == ([], "Completed")
 
 
+@pytest.mark.rule("R062")
+@pytest.mark.rule("D16")
 def test_too_many_passes_are_a_timeout() -> None:
     loop = while_("w", YES, task("a"), max_iterations=2, on=on(timeout="z"))
     host = Host(plan(loop, task("z"))).run()
@@ -202,6 +216,8 @@ def test_passes_wait_for_the_interval() -> None:
     assert len(host.ran()) == 2
 
 
+@pytest.mark.rule("D05")
+@pytest.mark.rule("D12")
 def test_a_pass_goes_on_after_a_failure_and_is_counted_as_failed() -> None:
     host = Host(plan(while_("w", YES, task("a"), task("b"), until=True)), {"a": 1}).run()
     assert host.ran() == ["w[0]/a", "w[0]/b"]
@@ -209,6 +225,7 @@ def test_a_pass_goes_on_after_a_failure_and_is_counted_as_failed() -> None:
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("D11")
 @pytest.mark.parametrize(("target", "count"), [("_loop_break", 1), ("_loop_continue", 2)])
 def test_break_and_continue_in_passes(target: str, count: int) -> None:
     loop = while_(
@@ -226,6 +243,8 @@ def test_break_and_continue_in_passes(target: str, count: int) -> None:
 # --- branches -------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R063")
+@pytest.mark.rule("D47")
 def test_branches_run_at_once_up_to_a_limit() -> None:
     host = Host(plan(parallel("p", task("a"), task("b"), task("c"), max_workers=2))).start()
     assert host.ran() == ["p/a", "p/b"]
@@ -233,11 +252,23 @@ def test_branches_run_at_once_up_to_a_limit() -> None:
     assert host.ran()[-1] == "p/c"
 
 
+@pytest.mark.rule("R063")
+@pytest.mark.parametrize("broken", [(), ("c",), ("a", "b", "c")])
+def test_a_block_waits_for_all_branches_and_one_that_fails_fails_it(broken: tuple[str, ...]) -> None:
+    host = Host(
+        plan(parallel("p", task("a"), task("b"), task("c")), task("z")), dict.fromkeys(broken, 1)
+    ).run()
+    assert sorted(host.ran())[:3] == ["p/a", "p/b", "p/c"]
+    assert ("z" in host.ran()) is not bool(broken)
+    assert host.ended == ("Failed" if broken else "Completed")
+
+
 def test_a_branch_of_several_steps() -> None:
     host = Host(plan(parallel("p", group("g", task("a"), task("b")), task("c")))).run()
     assert sorted(host.ran()) == ["p/c", "p/g/a", "p/g/b"]
 
 
+@pytest.mark.rule("D47")
 def test_branches_can_be_read_by_their_block_or_their_plain_name() -> None:
     reading = task("z", ref("steps", "p", "branches", "a", "output"), ref("steps", "b", "exit_code"))
     host = Host(plan(parallel("p", task("a"), task("b")), reading)).start()
@@ -252,6 +283,7 @@ def test_branches_can_be_read_by_their_block_or_their_plain_name() -> None:
 # --- what can be read -----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R056")
 def test_iterations_can_be_read_by_number_and_last_by_name() -> None:
     paths = [
         ("steps", "p", "iterations", 1, "steps", "a", "output"),
@@ -269,6 +301,7 @@ def test_iterations_can_be_read_by_number_and_last_by_name() -> None:
     assert [values(host, "z").get(path) for path in paths] == ["two", 0, "completed", "two", 2, None]
 
 
+@pytest.mark.rule("D13")
 def test_the_steps_of_an_iteration_have_a_short_form() -> None:
     host = Host(
         """
@@ -321,6 +354,16 @@ def test_finished_iterations_are_forgotten() -> None:
     assert (len(loop.scopes), loop.loop.iterations, loop.loop.last) == (1, {}, None)
 
 
+@pytest.mark.rule("R041")
+def test_how_a_step_ended_and_when_can_be_read() -> None:
+    fields = ("exit_code", "output", "duration", "completed_at")
+    host = Host(plan(task("a"), task("z", *(ref("steps", "a", name) for name in fields)))).start()
+    host.wait(5)
+    host.end("a", output="v\n", durationMs=1500)
+    found = values(host, "z")
+    assert [found["steps", "a", name] for name in fields] == [0, "v", 1.5, "2026-01-01T12:00:05.000000Z"]
+
+
 @pytest.mark.parametrize("duration", ["x", None, [], 1500])
 def test_a_field_of_another_type_than_expected_does_no_harm(duration: Any) -> None:
     host = Host(plan(task("a"), task("z", ref("steps", "a", "duration")))).start()
@@ -340,6 +383,7 @@ INNER = workflow(
 )
 
 
+@pytest.mark.rule("D64")
 def test_a_call_has_inputs_outputs_context_and_finally_of_its_own() -> None:
     host = Host(
         plan(
@@ -390,12 +434,22 @@ def test_outputs_that_cannot_be_evaluated_fail_the_run() -> None:
     assert (host.ended, host.reason) == ("Failed", "outputs")
 
 
+@pytest.mark.rule("D20")
+@pytest.mark.rule("D64")
 def test_outputs_of_a_run_stand_in_its_last_event() -> None:
     host = Host(plan(task("a"), outputs={"x": ref("steps", "a", "output")})).start()
     host.end("a", output="v\n")
     assert host.payload(-1)["outputs"] == {"x": "v"}
 
 
+@pytest.mark.rule("D20")
+def test_only_the_line_feeds_at_the_end_of_an_output_are_dropped() -> None:
+    host = Host(plan(task("a"), outputs={"x": ref("steps", "a", "output")})).start()
+    host.end("a", output="\n v \t\n\n")
+    assert host.payload(-1)["outputs"] == {"x": "\n v \t"}
+
+
+@pytest.mark.rule("D62")
 def test_finally_knows_how_the_run_ended_and_what_its_steps_left() -> None:
     cleanup = task("f", ref("run", "status"), ref("run", "exit_code"), ref("steps", "a", "exit_code"))
     host = Host(plan(task("a"), cleanup=(cleanup,)), {"a": 3}).run()

@@ -265,6 +265,7 @@ def test_what_was_reserved_for_a_stopped_or_doubtful_task_is_given_back() -> Non
     assert host.ran() == ["a", "b"]
 
 
+@pytest.mark.rule("D66")
 def test_the_budget_does_not_apply_to_error_and_finally() -> None:
     """Row 8."""
     host = Host(
@@ -285,6 +286,7 @@ def test_the_budget_does_not_apply_to_error_and_finally() -> None:
 # --- cancel ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D66")
 @pytest.mark.rule("G23")
 def test_a_cancel_while_paused_resumes_stops_cleans_up_and_cancels() -> None:
     """Row 9."""
@@ -297,6 +299,7 @@ def test_a_cancel_while_paused_resumes_stops_cleans_up_and_cancels() -> None:
     assert run_events(host) == ["RunPaused", "RunResumed", "RunCancelled"]
 
 
+@pytest.mark.rule("D66")
 @pytest.mark.rule("G23")
 def test_a_cancel_before_the_start_cancels_at_once_without_finally() -> None:
     """Row 10."""
@@ -319,6 +322,7 @@ def test_a_cancel_during_finally_lets_it_go_on(outcome: int, ended: str, code: i
     assert (host.ended, host.exit_code) == (ended, code)
 
 
+@pytest.mark.rule("D66")
 def test_a_second_cancel_stops_finally() -> None:
     """Row 11."""
     host = Host(plan(task("a"), cleanup=(task("c"), task("d")))).start()
@@ -370,6 +374,7 @@ def test_a_task_that_completes_after_it_was_told_to_stop_is_only_a_fact() -> Non
     assert host.ran()[-1] == "z"
 
 
+@pytest.mark.rule("D07")
 def test_a_decided_join_waits_for_what_it_stopped() -> None:
     """Row 14."""
     host = Host(plan(parallel("p", task("a"), task("b"), join=ANY, on=on(success="z")), task("z"))).start()
@@ -393,6 +398,7 @@ def test_a_decided_join_drops_a_backoff_at_once() -> None:
     assert host.ran()[-1] == "z"
 
 
+@pytest.mark.rule("D07")
 def test_all_waits_for_all_and_the_others_decide_when_it_is_certain() -> None:
     """Row 16."""
     steps = (task("a"), task("b"), task("c"))
@@ -415,6 +421,7 @@ def test_all_waits_for_all_and_the_others_decide_when_it_is_certain() -> None:
     assert host.ended == "Failed"
 
 
+@pytest.mark.rule("D07")
 def test_with_rest_wait_the_running_ones_finish_and_no_more_start() -> None:
     """Row 17."""
     loop = for_each("p", 5, task("a"), workers=2, join=Join("any", rest="wait"), timeout=60)
@@ -429,6 +436,7 @@ def test_with_rest_wait_the_running_ones_finish_and_no_more_start() -> None:
     assert "p#1 Completed" in host.events()
 
 
+@pytest.mark.rule("D07")
 @pytest.mark.parametrize(("handler", "after"), [("timeout", "t"), ("failure", "f")])
 def test_a_join_timeout_stops_all_and_is_a_timeout_else_a_failure(handler: str, after: str) -> None:
     """Row 18."""
@@ -446,6 +454,7 @@ def test_a_join_timeout_stops_all_and_is_a_timeout_else_a_failure(handler: str, 
 # --- loops ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D14")
 def test_a_break_in_a_parallel_loop_starts_no_more_and_lets_the_running_finish() -> None:
     """Row 19."""
     loop = for_each("p", 6, task("a", on=on(success="_loop_break", failure="_loop_continue")), workers=3)
@@ -460,6 +469,7 @@ def test_a_break_in_a_parallel_loop_starts_no_more_and_lets_the_running_finish()
     assert host.ran()[-1] == "z"
 
 
+@pytest.mark.rule("D12")
 @pytest.mark.parametrize("join", [Join(), ANY, MAJORITY])
 def test_a_loop_over_nothing_is_a_success(join: Join) -> None:
     """Row 20."""
@@ -469,6 +479,7 @@ def test_a_loop_over_nothing_is_a_success(join: Join) -> None:
     assert (summary["count"], summary["success_rate"]) == (0, 1)
 
 
+@pytest.mark.rule("D11")
 @pytest.mark.parametrize("target", ["_loop_break", "_loop_continue"])
 def test_break_and_continue_leave_the_blocks_on_the_way(target: str) -> None:
     """Row 21."""
@@ -480,6 +491,7 @@ def test_break_and_continue_leave_the_blocks_on_the_way(target: str) -> None:
     assert host.last("p", "StepCompleted")["summary"]["success_count"] == len(expected)
 
 
+@pytest.mark.rule("D43")
 def test_a_goto_out_of_nested_loops_completes_each_of_them() -> None:
     """Row 22."""
     inner = for_each("i", 3, task("a", on=on(success="z")))
@@ -498,6 +510,8 @@ def test_a_goto_out_of_a_loop_is_counted_where_it_leads() -> None:
     assert host.ran().count("s") == 3
 
 
+@pytest.mark.rule("R068")
+@pytest.mark.rule("D02")
 @pytest.mark.parametrize(
     ("target", "ended", "code"),
     [("_end", "Completed", 0), ("!no", "Failed", 1), ("_error", "Failed", 1)],
@@ -518,6 +532,7 @@ def test_an_end_in_a_parallel_body_ends_the_run(target: str, ended: str, code: i
     assert (host.ended, host.exit_code) == (ended, code)
 
 
+@pytest.mark.rule("D27")
 def test_an_error_step_at_the_end_of_the_list_is_not_fallen_into() -> None:
     """Row 24."""
     host = Host(
@@ -533,12 +548,14 @@ def test_an_error_step_at_the_end_of_the_list_is_not_fallen_into() -> None:
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("D02")
 def test_an_event_that_on_does_not_name_ends_the_run_with_4_in_its_own_flow() -> None:
     """Row 25."""
     host = Host(plan(task("a", on=on(success="_end"))), {"a": 1}).run()
     assert (host.ended, host.exit_code, host.reason) == ("Failed", 4, "no_transition")
 
 
+@pytest.mark.rule("D02")
 @pytest.mark.parametrize("body", ["items", "branches", "group"])
 def test_an_event_that_on_does_not_name_fails_the_iteration_or_branch(body: str) -> None:
     """Row 25."""
@@ -552,6 +569,7 @@ def test_an_event_that_on_does_not_name_fails_the_iteration_or_branch(body: str)
     assert (host.ended, host.exit_code, host.reason) == ("Failed", 1, "step_failed")
 
 
+@pytest.mark.rule("D02")
 def test_an_event_that_on_does_not_name_ends_the_pass() -> None:
     """Row 25."""
     condition = equals(ref("loop", "iteration"), 0)
@@ -563,6 +581,7 @@ def test_an_event_that_on_does_not_name_ends_the_pass() -> None:
     assert host.last("w", "StepCompleted")["summary"]["failure_count"] == 2
 
 
+@pytest.mark.rule("D18")
 def test_a_skipped_step_goes_on_in_the_list_even_in_strict_flow() -> None:
     """Row 26."""
     host = Host(
@@ -576,6 +595,7 @@ def test_a_skipped_step_goes_on_in_the_list_even_in_strict_flow() -> None:
     assert (host.ended, host.exit_code) == ("Completed", 0)
 
 
+@pytest.mark.rule("D46")
 def test_an_endless_goto_is_stopped_and_cannot_be_routed() -> None:
     """Row 27."""
     host = Host(plan(gate("a", on=on(success="a", failure="_end")), max_transitions=50)).run()
@@ -583,6 +603,7 @@ def test_an_endless_goto_is_stopped_and_cannot_be_routed() -> None:
     assert host.events("Completed")[-1] == "a#51 Completed"
 
 
+@pytest.mark.rule("D46")
 def test_gotos_are_counted_per_iteration() -> None:
     """Row 27."""
     again = equals(ref("steps", "a", "visits"), 1)
@@ -591,6 +612,7 @@ def test_gotos_are_counted_per_iteration() -> None:
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("D46")
 def test_a_run_has_a_last_resort_against_visits_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 27."""
     monkeypatch.setattr("podium.core.machine.routing.MOST_VISITS", 30)
@@ -598,6 +620,7 @@ def test_a_run_has_a_last_resort_against_visits_without_end(monkeypatch: pytest.
     assert (host.ended, host.reason) == ("Failed", "cycle_guard")
 
 
+@pytest.mark.rule("D16")
 def test_a_while_condition_is_asked_at_entry_and_right_after_each_pass() -> None:
     """Row 28."""
     loop = while_("w", file("f"), task("a"), check_interval=10)
@@ -618,6 +641,8 @@ def test_a_while_condition_is_asked_at_entry_and_right_after_each_pass() -> None
     assert host.ran()[-1] == "z"
 
 
+@pytest.mark.rule("R062")
+@pytest.mark.rule("D16")
 @pytest.mark.parametrize("where", ["pass", "interval"])
 def test_max_duration_interrupts_a_pass_or_an_interval(where: str) -> None:
     """Row 29."""
@@ -635,6 +660,7 @@ def test_max_duration_interrupts_a_pass_or_an_interval(where: str) -> None:
     assert host.ran()[-1] == "z"
 
 
+@pytest.mark.rule("D71")
 def test_a_retried_loop_runs_everything_again_with_its_limit_anew() -> None:
     """Row 30."""
     loop = for_each("p", 2, task("a"), timeout=60, retry=Retry(2, delay=5))
@@ -651,6 +677,7 @@ def test_a_retried_loop_runs_everything_again_with_its_limit_anew() -> None:
     assert host.events("RetryScheduled") == ["p#1 RetryScheduled"]
 
 
+@pytest.mark.rule("D71")
 def test_a_retried_call_runs_everything_again() -> None:
     """Row 30."""
     host = Host(plan(call("c", workflow(task("a")), retry=Retry(2))), {"c/a": 1}).run()
@@ -680,6 +707,7 @@ def test_a_stopping_failure_in_a_graph_starts_nothing_new() -> None:
     assert "g#1 Failed" in host.events()
 
 
+@pytest.mark.rule("D65")
 def test_a_failure_in_a_graph_skips_its_dependants_once_all_they_wait_for_has_ended() -> None:
     """Row 32."""
     steps = (
@@ -699,6 +727,7 @@ def test_a_failure_in_a_graph_skips_its_dependants_once_all_they_wait_for_has_en
     assert host.ended == "Failed"
 
 
+@pytest.mark.rule("D65")
 def test_a_step_skipped_by_condition_or_operator_satisfies_its_dependants() -> None:
     """Row 33."""
     steps = (
@@ -715,6 +744,7 @@ def test_a_step_skipped_by_condition_or_operator_satisfies_its_dependants() -> N
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("D65")
 def test_a_step_skipped_because_of_a_failure_does_not_satisfy_its_dependants() -> None:
     """Row 33."""
     steps = (task("a"), task("b", depends_on=("a",)), task("c", depends_on=("b",)))
@@ -878,6 +908,7 @@ def test_a_rejection_with_a_target_in_a_graph_is_a_plain_one() -> None:
 # --- finally --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D66")
 def test_a_failing_finally_turns_a_success_into_a_failure_and_goes_on() -> None:
     """Row 41."""
     host = Host(plan(task("a"), cleanup=(task("c"), task("d"))), {"c": 1}).run()
@@ -885,6 +916,8 @@ def test_a_failing_finally_turns_a_success_into_a_failure_and_goes_on() -> None:
     assert (host.ended, host.exit_code) == ("Failed", 1)
 
 
+@pytest.mark.rule("R069")
+@pytest.mark.rule("D66")
 def test_a_failing_finally_changes_no_other_code() -> None:
     """Row 41."""
     host = Host(plan(task("a", on=on(success="_end")), cleanup=(task("c"),)), {"a": 1, "c": 1}).run()
@@ -896,6 +929,7 @@ def test_a_failing_finally_changes_no_other_code() -> None:
     assert (host.ended, host.exit_code) == ("Cancelled", 2)
 
 
+@pytest.mark.rule("D66")
 def test_finally_has_a_limit_of_its_own() -> None:
     """Row 41."""
     host = Host(plan(task("a"), cleanup=(task("c"),))).start()
@@ -927,6 +961,7 @@ def test_a_stopped_call_cleans_up_before_its_parent_closes(how: str) -> None:
         assert host.ended == "Cancelled"
 
 
+@pytest.mark.rule("D66")
 def test_the_run_timeout_does_not_apply_in_finally() -> None:
     """Row 43."""
     host = Host(plan(task("a"), cleanup=(task("c"),), timeout=60)).start()
@@ -938,6 +973,10 @@ def test_the_run_timeout_does_not_apply_in_finally() -> None:
     assert (host.ended, host.exit_code) == ("Completed", 0)
 
 
+@pytest.mark.rule("R068")
+@pytest.mark.rule("R069")
+@pytest.mark.rule("D09")
+@pytest.mark.rule("D66")
 def test_a_run_timeout_runs_finally_and_ends_with_3() -> None:
     """Row 43."""
     host = Host(plan(task("a"), cleanup=(task("c"),), timeout=60)).start()
@@ -950,6 +989,8 @@ def test_a_run_timeout_runs_finally_and_ends_with_3() -> None:
 # --- conditions, clocks, the log ------------------------------------------------------------------
 
 
+@pytest.mark.rule("D22")
+@pytest.mark.rule("D17")
 def test_a_condition_that_cannot_be_evaluated_fails_the_step_without_tries() -> None:
     """Row 44."""
     host = Host(plan(task("a", when=raising(), retry=Retry(3), on=on(failure="z")), task("z"))).run()
@@ -958,6 +999,8 @@ def test_a_condition_that_cannot_be_evaluated_fails_the_step_without_tries() -> 
     assert (failed["exitCode"], failed["error"]["category"]) == (125, "USER")
 
 
+@pytest.mark.rule("D22")
+@pytest.mark.rule("D17")
 def test_a_loop_whose_condition_or_items_cannot_be_evaluated_fails() -> None:
     """Row 44."""
     host = Host(plan(while_("w", raising(), task("a"), on=on(failure="z")), task("z"))).run()
@@ -969,6 +1012,7 @@ def test_a_loop_whose_condition_or_items_cannot_be_evaluated_fails() -> None:
     assert host.last("p", "StepFailed")["exitCode"] == 125
 
 
+@pytest.mark.rule("D70")
 def test_a_condition_in_a_graph_may_only_name_its_ancestors() -> None:
     """Row 45."""
     reading = read_workflow(

@@ -11,6 +11,7 @@ from podium.model.plan import Join
 Rule = Literal["all", "any", "majority"]
 
 
+@pytest.mark.rule("D07")
 @pytest.mark.rule("R060")
 @pytest.mark.parametrize(
     ("rule", "total", "completed", "failed", "others", "verdict"),
@@ -43,6 +44,7 @@ def test_a_join_is_decided_as_soon_as_it_is_certain(
     assert found == verdict
 
 
+@pytest.mark.rule("D07")
 def test_all_can_fail_fast() -> None:
     assert decided(Join("all", fail_fast=True), total=3, completed=0, failed=1, others=0) == "failure"
     assert decided(Join("all", fail_fast=True), total=3, completed=2, failed=0, others=0) is None

@@ -17,6 +17,7 @@ from tests.unit.machine.building import (
     file,
     gate,
     graph,
+    group,
     on,
     parallel,
     plan,
@@ -31,6 +32,8 @@ from tests.unit.machine.test_interactions import cancelled, ignored, ran, run_ev
 # --- flows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("R069")
+@pytest.mark.rule("D01")
 @pytest.mark.parametrize(
     ("discipline", "first", "code", "paths"),
     [
@@ -47,6 +50,7 @@ def test_three_modes_of_a_flow(discipline: Discipline, first: int, code: int, pa
     assert (host.exit_code, host.ran()) == (code, paths)
 
 
+@pytest.mark.rule("D01")
 def test_the_end_of_a_compatible_list_is_a_success_whatever_its_steps_returned() -> None:
     host = Host(plan(task("a"), task("b"), discipline="compatible"), {"a": 1, "b": 1}).run()
     assert (host.ended, host.exit_code) == ("Completed", 0)
@@ -57,23 +61,27 @@ def test_the_list_is_entered_where_start_stands() -> None:
     assert host.ran() == ["_start", "c"]
 
 
+@pytest.mark.rule("R068")
 def test_an_error_has_its_text() -> None:
     host = Host(plan(task("a", on=on(success="!broken")))).run()
     assert (host.ended, host.exit_code, host.reason) == ("Failed", 1, "error")
     assert host.payload(-1)["error"]["message"] == "broken"
 
 
+@pytest.mark.rule("D27")
 def test_the_error_step_runs_once_and_the_run_fails_whatever_it_returns() -> None:
     host = Host(plan(task("a", on=on(success="_error")), error=task("_error"))).run()
     assert host.ran() == ["a", "_error"]
     assert (host.ended, host.exit_code) == ("Failed", 1)
 
 
+@pytest.mark.rule("D05")
 def test_a_failure_that_is_allowed_is_routed_as_a_success() -> None:
     host = Host(plan(task("a", allow_failure=True, on=on(success="c")), task("b"), task("c")), {"a": 1}).run()
     assert host.ran() == ["a", "c"]
 
 
+@pytest.mark.rule("D08")
 def test_a_timeout_takes_its_own_handler_else_that_of_failure() -> None:
     for handlers, last in ((on(timeout="t", failure="f"), "t"), (on(failure="f"), "f")):
         host = Host(plan(task("a", on=handlers), task("t"), task("f"))).start()
@@ -81,6 +89,7 @@ def test_a_timeout_takes_its_own_handler_else_that_of_failure() -> None:
         assert host.ran()[-1] == last
 
 
+@pytest.mark.rule("D04")
 @pytest.mark.parametrize(("when", "paths"), [(YES, ["y"]), (NO, ["n"])])
 def test_a_gate_is_a_success_or_a_failure(when: Any, paths: list[str]) -> None:
     steps = (gate("g", when, on=on(success="y", failure="n")), task("y", on=on(success="_end")), task("n"))
@@ -91,11 +100,13 @@ def test_a_gate_without_a_condition_passes() -> None:
     assert Host(plan(gate("g"))).run().ended == "Completed"
 
 
+@pytest.mark.rule("D46")
 def test_max_visits_ends_the_run() -> None:
     host = Host(plan(task("a", max_visits=3, on=on(success="a")))).run()
     assert (host.reason, host.ran()) == ("cycle_guard", ["a", "a", "a"])
 
 
+@pytest.mark.rule("D46")
 def test_max_transitions_counts_only_steps_that_were_visited_before() -> None:
     steps = [task(f"s{n}") for n in range(20)]
     assert Host(plan(*steps, max_transitions=1)).run().ended == "Completed"
@@ -147,6 +158,17 @@ def test_a_condition_is_asked_once_per_visit_and_not_per_try() -> None:
     assert ran(host) == ["a#1", "a#2", "a#3"]
 
 
+@pytest.mark.rule("R086")
+def test_a_condition_that_no_longer_holds_does_not_end_the_tries_of_a_step() -> None:
+    asked = task("a", when=equals(ref("context", "go"), 1), retry=Retry(2))
+    steps = parallel("p", asked, group("g", task("b"), put("s", {"go": 2})))
+    host = Host(plan(steps, context={"go": 1})).start()
+    host.end("p/a", 1)
+    host.end("p/g/b")
+    host.fire()
+    assert ran(host) == ["p/a#1", "p/g/b#1", "p/a#2"]
+
+
 def test_a_probe_of_another_visit_has_another_key() -> None:
     host = Host(plan(gate("a", file("f"), on=on(success="a", failure="_end")), max_transitions=3))
     host.files = {"f"}
@@ -166,6 +188,7 @@ def test_an_answer_that_does_not_fit_its_questions_is_none() -> None:
     assert ran(host) == ["a#1"]
 
 
+@pytest.mark.rule("D19")
 @pytest.mark.parametrize(
     ("outcome", "state", "expected"),
     [
@@ -179,6 +202,7 @@ def test_how_a_step_ended_can_be_asked(outcome: int | None, state: Any, expected
     assert ("b" in host.ran()) is expected
 
 
+@pytest.mark.rule("D19")
 def test_of_a_step_that_has_not_run_everything_is_false() -> None:
     for state in ("ok", "failed", "skipped", "ran"):
         host = Host(plan(task("a", when=StepIs(state, "b")), task("b"))).run()
@@ -188,6 +212,7 @@ def test_of_a_step_that_has_not_run_everything_is_false() -> None:
 # --- tries ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D44")
 @pytest.mark.parametrize(
     ("retry", "delays"),
     [
@@ -234,6 +259,7 @@ def _seconds(moment: str) -> float:
     return int(hours) * 3600 + int(minutes) * 60 + float(seconds)
 
 
+@pytest.mark.rule("D44")
 @pytest.mark.parametrize(
     ("narrowed", "payload", "tries"),
     [
@@ -246,6 +272,7 @@ def _seconds(moment: str) -> float:
         (("rate_limit",), {"exitCode": 1, "code": "RATE_LIMIT"}, 2),
         (("rate_limit",), {"exitCode": 1}, 1),
         ((), {"exitCode": 3, "retryable": False}, 1),
+        ((), {"exitCode": 124, "category": "TIMEOUT"}, 2),
     ],
 )
 def test_what_is_tried_again_can_be_narrowed(narrowed: Any, payload: dict[str, Any], tries: int) -> None:
@@ -268,6 +295,7 @@ def test_a_server_that_asks_to_wait_longer_is_believed(asked: Any, least: float)
     assert ran(host) == ["a#1", "a#2"]
 
 
+@pytest.mark.rule("D44")
 @pytest.mark.rule("G38")
 def test_a_finally_failed_step_waits_for_an_operator() -> None:
     host = Host(plan(task("a", retry=Retry(2, operator=100)))).start()
@@ -329,6 +357,7 @@ def test_a_running_step_cannot_be_skipped() -> None:
 # --- people ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D64")
 def test_an_approval_carries_its_form_on() -> None:
     step = task("b", ref("steps", "ok", "form", "size"))
     host = Host(plan(approval("ok", form={"size": FormField("int")}), step)).start()
@@ -348,6 +377,7 @@ def test_a_rejection_is_a_failure() -> None:
     assert host.ended == "Failed"
 
 
+@pytest.mark.rule("D64")
 def test_nobody_answering_in_time_is_a_timeout() -> None:
     host = Host(plan(approval("ok", timeout=60, on=on(timeout="z")), task("z"))).start()
     host.wait(61)
@@ -417,14 +447,19 @@ def test_an_idempotent_step_is_never_in_doubt() -> None:
 # --- context, budget ------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("D64")
 def test_set_creates_and_replaces_context_keys() -> None:
     steps = (
         put("s", {"n": 2, "deep": DataMap({"x": text("v", ref("context", "n"))})}),
-        task("a", ref("context", "n"), ref("context", "deep", "x")),
+        task("a", ref("context", "n"), ref("context", "deep", "x"), ref("context", "other")),
     )
-    host = Host(plan(*steps, context={"n": 1})).run()
+    host = Host(plan(*steps, context={"n": 1, "other": "kept"})).run()
     (command,) = (one for one in host.commands if isinstance(one, RunTask))
-    assert command.values == {("context", "n"): 2, ("context", "deep", "x"): "v1"}
+    assert command.values == {
+        ("context", "n"): 2,
+        ("context", "deep", "x"): "v1",
+        ("context", "other"): "kept",
+    }
 
 
 def test_set_of_what_is_missing_fails_and_changes_nothing() -> None:
@@ -476,6 +511,7 @@ def test_failed_tries_are_charged_too() -> None:
     assert run_events(host) == ["RunPaused"]
 
 
+@pytest.mark.rule("D65")
 def test_a_step_in_a_graph_may_end_the_run() -> None:
     steps = (task("a", on=on(success="_end")), task("b"), task("c", depends_on=("a",)))
     host = Host(plan(graph("g", *steps))).start()
@@ -485,6 +521,14 @@ def test_a_step_in_a_graph_may_end_the_run() -> None:
     assert (host.ended, host.ran()) == ("Completed", ["g/a", "g/b"])
 
 
+@pytest.mark.rule("D65")
+def test_a_failure_that_is_allowed_satisfies_the_dependants_of_a_step() -> None:
+    steps = (task("a", allow_failure=True), task("b", depends_on=("a",)))
+    host = Host(plan(graph("g", *steps)), {"a": 1}).run()
+    assert (host.ran(), host.ended) == (["g/a", "g/b"], "Completed")
+
+
+@pytest.mark.rule("D65")
 def test_a_graph_may_be_the_whole_workflow() -> None:
     steps = (task("a"), task("b", depends_on=("a",)), task("c", depends_on=("a",)))
     host = Host(plan(*steps, discipline="graph"), {"b": 1}).run()
@@ -508,6 +552,7 @@ def test_a_task_is_given_what_the_environment_of_its_workflow_names() -> None:
     assert host.tasks["a", 1].values == {("inputs", "word"): "hello"}
 
 
+@pytest.mark.rule("D64")
 def test_an_approval_with_an_unfilled_form_is_ignored_and_the_question_stays() -> None:
     host = Host("steps: [{name: Ask, approval: {message: Ship?, form: {channel: {required: true}}}}]").start()
     host.signal("APPROVE", stepId="Ask")

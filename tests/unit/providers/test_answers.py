@@ -259,6 +259,7 @@ def test_echo_gives_the_prompt_back() -> None:
     assert Echo().prepare(request(prompt='{"ok": true}', schema=SCHEMA)).outcome.structured == {"ok": True}
 
 
+@pytest.mark.rule("D52")
 def test_a_denial_that_is_allowed_is_still_told() -> None:
     denied = {**FINE, "permission_denials": [{"tool_name": "Bash", "tool_input": {"command": "rm"}}]}
     outcome = claude(denied, asked=request(AgentSettings(allow_denials=True)))

@@ -213,6 +213,7 @@ def test_each_setting_that_is_ignored_is_told_once(name: str, ignored: list[str]
     assert not provider.unsupported(AgentSettings())
 
 
+@pytest.mark.rule("D50")
 @pytest.mark.rule("R091")
 @pytest.mark.parametrize("name", [*BUILT_IN, "own"])
 def test_the_prompt_never_stands_in_the_arguments(name: str) -> None:

@@ -76,6 +76,7 @@ def test_another_end_than_the_one_that_was_seen_is_not_reopened() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("D31")
 def test_a_run_that_was_open_when_it_was_looked_at_is_never_reopened() -> None:
     async def scenario() -> None:
         failed = Failed()

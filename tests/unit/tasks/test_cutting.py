@@ -15,6 +15,7 @@ from tests.unit.tasks.engine import py, run, sh
 pytestmark = pytest.mark.rule("D36")
 
 
+@pytest.mark.rule("D36")
 @pytest.mark.parametrize(
     ("content", "most", "kept"),
     [
@@ -68,6 +69,7 @@ def warnings(payload: dict[str, Any]) -> list[str]:
     return [text for text in payload.get("warnings", ()) if text.startswith("output cut: ")]
 
 
+@pytest.mark.rule("D36")
 def test_each_kind_of_step_says_that_its_output_was_cut(tmp_path: Path) -> None:
     def much(count: int) -> str:
         return "".join(f"{number}\n" for number in range(count))

@@ -200,6 +200,7 @@ def test_one_that_is_never_caught_is_not_taken_for_ended(monkeypatch: pytest.Mon
     assert [process.pid for process in Family("r", "A#1").members()] == [ended[-1]]
 
 
+@pytest.mark.rule("D28")
 def test_a_forced_stop_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(families, "GRACE_SECONDS", 600)
 

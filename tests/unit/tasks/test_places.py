@@ -1,5 +1,6 @@
 """Paths stay inside their roots; files are whole or not there."""
 
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 
@@ -83,6 +84,19 @@ def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
     file.write(b"half")
     file.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.rule("D39")
+def test_files_that_are_written_at_the_same_time_do_not_share_a_temporary_file(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        files = []
+        for number, name in enumerate(("a.md", "a.txt", "a.md")):
+            files.append(NewFile(tmp_path / name))
+            opened.callback(files[-1].discard)
+            files[-1].write(str(number).encode())
+        for file in files:
+            file.commit()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a.md": "2", "a.txt": "1"}
 
 
 def test_the_longest_name_can_be_written(tmp_path: Path) -> None:

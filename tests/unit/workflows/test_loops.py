@@ -289,6 +289,12 @@ def test_inner_loops_shadow_outer_ones_and_parent_leads_out() -> None:
 
 
 @pytest.mark.rule("D10")
+def test_a_loop_that_is_in_no_other_has_no_parent() -> None:
+    text = "steps:\n  - {name: E, for_each: {items: [1], steps: [{name: a, command: [x, '${loop.parent.index}']}]}}"
+    assert errors(text) == [("E207", 2)]
+
+
+@pytest.mark.rule("D10")
 def test_a_variable_cannot_hide_a_namespace() -> None:
     assert errors("""
         steps:

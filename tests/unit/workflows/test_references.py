@@ -17,6 +17,7 @@ def one_argument(written: str, head: str = "context: {a: {b: [1, 2]}, text: t}")
         """
 
 
+@pytest.mark.rule("R041")
 @pytest.mark.rule("R040", "D62")
 @pytest.mark.parametrize(
     "path",

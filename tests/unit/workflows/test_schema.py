@@ -133,6 +133,7 @@ def test_the_schema_knows_every_key_of_the_table() -> None:
     }
 
 
+@pytest.mark.rule("R024")
 @pytest.mark.rule("D58", "R022", "R029", "R036", "R054", "R055", "R061", "R066")
 @pytest.mark.parametrize("document", SPEC, ids=lambda document: document["name"])
 def test_the_examples_of_the_specification_fit_the_schema(document: Document) -> None:

@@ -144,6 +144,13 @@ def test_start_is_the_entry_wherever_it_stands_and_can_be_gone_to() -> None:
 
 
 @pytest.mark.rule("D26")
+def test_a_list_that_reads_as_if_a_step_continued_with_start_gets_a_warning() -> None:
+    steps = ("{name: B, command: [b]}", "{name: _start, command: [a], on: {success: {goto: B}}}")
+    assert warnings(f"steps:\n  - {steps[0]}\n  - {steps[1]}") == [("E217", 3)]
+    assert warnings(f"steps:\n  - {steps[1]}\n  - {steps[0]}") == []
+
+
+@pytest.mark.rule("D26")
 def test_without_start_the_first_step_is_the_entry() -> None:
     assert workflow(TWO_STEPS).entry == 0
 
@@ -283,6 +290,20 @@ def test_a_graph_has_no_goto_no_start_and_no_cycle() -> None:
           - {name: B, command: [b], depends_on: [A]}
         """)
     ] == ["E203"]
+
+
+@pytest.mark.rule("D65")
+@pytest.mark.parametrize("target", ["_loop_break", "_loop_continue"])
+def test_a_step_of_a_graph_does_not_leave_the_loop_around_it(target: str) -> None:
+    assert errors(f"""
+        steps:
+          - name: Each
+            for_each:
+              items: [1]
+              steps:
+                - {{name: A, command: [a]}}
+                - {{name: B, command: [b], depends_on: [A], on: {{success: {{goto: {target}}}}}}}
+        """) == [("E408", 7)]
 
 
 # --- what can be reached --------------------------------------------------------------------------
