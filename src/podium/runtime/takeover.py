@@ -14,6 +14,7 @@ import msgspec
 
 from podium.core.machine import Machine
 from podium.core.plans import plan_path, walk
+from podium.model.commands import Record
 from podium.model.events import (
     MOST_PAYLOAD_BYTES,
     EventRecord,
@@ -84,8 +85,8 @@ class Takeovers:
             started = {**started, "askedAgain": takeover.asked_again}
         first = new_event(self._identity, EventType.RUN_STARTED, at, await self._storable(started))
         copies = [copy for record in records if (copy := self._copy(record, original, at)) is not None]
-        cut = await self._fold_to_step(first, copies, original.step)
-        takeover.writes = [first, *_without_open_starts(copies[:cut])]
+        cut, opened = await self._fold_to_step(first, copies, original.step)
+        takeover.writes = [first, *_as_started_here(copies[:cut], opened, original)]
         if await self._is_held(takeover.writes):
             takeover.writes.append(self._resume(original, at))
         return takeover
@@ -145,17 +146,25 @@ class Takeovers:
             subject=str(subject) if subject is not None else None,
         )
 
-    async def _fold_to_step(self, first: EventWrite, copies: Sequence[EventWrite], step: str) -> int:
-        """How many lead to the step. What stopped it before it started, a cancel for example, is not taken over."""
+    async def _fold_to_step(
+        self, first: EventWrite, copies: Sequence[EventWrite], step: str
+    ) -> tuple[int, dict[str, Record]]:
+        """How many lead to the step. What stopped it before it started, a cancel for example, is not taken over.
+
+        And by event: the starts that the machine decides itself, of composites and approvals, as it decides them.
+        """
         machine, reached = Machine(self._plan), 0
+        opened: dict[str, Record] = {}
         async for number, record in _numbered(self._identity, [first, *copies], self._payloads):
+            if (owed := _owed_start(machine, record)) is not None:
+                opened[record.event_id] = owed
             machine.advance(record)
             if machine.inconsistent:
                 break
             visit = machine.find(step)
             if (visit is not None and not visit.stopping) or any(one.path == step for one in machine.records):
                 reached = number
-        return reached
+        return reached, opened
 
     async def _is_held(self, writes: Sequence[EventWrite]) -> bool:
         machine = Machine(self._plan)
@@ -204,14 +213,34 @@ def _approvals(plan: Plan, records: Sequence[EventRecord]) -> Iterator[tuple[str
                 yield str(_decoded(record).get("signalId")), str(record.step_id)
 
 
-def _without_open_starts(copies: Sequence[EventWrite]) -> list[EventWrite]:
-    """What had started and not ended is started again, in this run, and was not interrupted in it."""
+def _owed_start(machine: Machine, record: EventRecord) -> Record | None:
+    if record.event_type != EventType.STEP_STARTED:
+        return None
+    start = (EventType.STEP_STARTED, record.step_id, record.logical_attempt_id)
+    return next((one for one in machine.records if (one.event_type, one.path, one.attempt) == start), None)
+
+
+def _as_started_here(
+    copies: Sequence[EventWrite], opened: dict[str, Record], original: Original
+) -> Iterator[EventWrite]:
+    """A task that had started and not ended is started again, in this run, and was not interrupted in it.
+
+    Composites and approvals stay open where they were opened: if they were opened again, their starts would follow
+    a pause that was taken over.
+    """
     ended = {(one.step_id, one.logical_attempt_id) for one in copies if one.event_type in _ENDS}
-    return [
-        one
-        for one in copies
-        if one.event_type != EventType.STEP_STARTED or (one.step_id, one.logical_attempt_id) in ended
-    ]
+    for one in copies:
+        is_open = (one.step_id, one.logical_attempt_id) not in ended
+        if one.event_type != EventType.STEP_STARTED or not is_open:
+            yield one
+        elif one.event_id in opened:
+            yield _as_decided(one, opened[one.event_id], original)
+
+
+def _as_decided(start: EventWrite, owed: Record, original: Original) -> EventWrite:
+    """What an approval asks can read differently in this run's plan."""
+    encoded = encode_payload({**owed.payload, "reusedFrom": original.run_id})
+    return msgspec.structs.replace(start, payload=encoded) if len(encoded) <= MOST_PAYLOAD_BYTES else start
 
 
 async def _numbered(
