@@ -212,7 +212,7 @@ def signal(identity: RunIdentity, signal_type: str, **payload: Any) -> EventWrit
 
 # --- comparing histories --------------------------------------------------------------------------
 
-_VARIES = frozenset({"durationMs", "due", "run", "env", "deadline"})
+_VARIES = frozenset({"durationMs", "due", "run", "env", "deadline", "engineRunRef"})
 
 
 def canonical(log: Sequence[EventRecord], *, ordered: bool = True) -> Any:
