@@ -93,10 +93,13 @@ def test_cancelling_a_run_that_no_process_drives_stops_its_processes_runs_finall
 def test_two_cancels_of_such_a_run_at_once_are_one(place: Place) -> None:
     killed(place)
     both = [place.begin("cancel", place.run_id) for _ in range(2)]
+    said = []
     for one in both:
         code, out, err = ended(one)
         assert code == 0, err
-        assert "the run is cancelled" in out
+        said.append("the run is cancelled" in out)
+    # One that comes while the other already drives the run to its end asks as for any driven run, and leaves.
+    assert any(said)
     log = types(place)
     assert log.count("SignalAccepted") == 1, "a second one would stop `finally`"
     assert log.count("RunCancelled") == 1

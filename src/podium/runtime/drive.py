@@ -508,7 +508,9 @@ class Driver:
 
     async def _append(self, writes: list[EventWrite], batch: "_Batch") -> Sequence[AppendedEvent]:
         try:
-            return await self._append_under(self._fence, writes, batch)
+            appended = await self._append_under(self._fence, writes, batch)
+            self._outages.succeeded()  # the watcher may have found the store away meanwhile
+            return appended
         except StoreUnavailable as error:
             again = lambda: self._append_under(self._fence, writes, batch)  # noqa: E731
             return await self._outages.outlast(error, again, tried=WRITE_BUDGET)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from podium.errors import StoreUnavailable
+from podium.errors import PodiumError, StoreUnavailable
 from podium.model.times import Timestamp, later
 from podium.ports.engine import Notice
 
@@ -69,10 +69,16 @@ class Outages:
                 result = await call()
             except StoreUnavailable as again:
                 error = again
+            except PodiumError:
+                self._answered()  # a refusal is an answer, too: the lease may have lapsed meanwhile
+                raise
             else:
-                self._is_waited_for = False
-                self.succeeded()
+                self._answered()
                 return result
+
+    def _answered(self) -> None:
+        self._is_waited_for = False
+        self.succeeded()
 
     async def _pause(self, seconds: float) -> None:
         try:
