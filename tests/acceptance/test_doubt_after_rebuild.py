@@ -36,11 +36,3 @@ def test_a_step_that_had_started_is_in_doubt_in_a_rebuilt_store(tmp_path: Path) 
     place.run("approve", place.run_id, "Pay")
     place.run("resume", place.run_id, "-q")
     assert (tmp_path / "paid").read_text() == "paid\n"
-
-
-def test_a_step_that_may_be_repeated_does_not_wait_for_the_disk(tmp_path: Path) -> None:
-    place = Place(tmp_path)
-    place.write(PAYS.replace("    idempotent: false\n", ""))
-    (tmp_path / "pay.sh").write_text(SCRIPT)
-    place.run("run", "w.yaml", "--run-id", place.run_id, "-q", code=-9)
-    assert '"StepStarted"' not in place.file("logs/events.jsonl").read_text()
