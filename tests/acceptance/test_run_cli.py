@@ -317,6 +317,7 @@ def test_a_run_leaves_a_directory_that_can_be_read_without_us(place: Place) -> N
         "logs/steps/Greet.1.out",
         "logs/workflow.jsonl",
         "plan.json",
+        "run.json",
         "state.json",
         "workflow.yaml",
     ]
