@@ -308,6 +308,8 @@ class StateFold:
                 return body, iteration, node
             if visit != node.inside and not make:
                 return None
+            if visit < node.since:
+                return None  # late news of an earlier try, which is not shown any more
             if visit > node.inside:
                 node.enter(visit)
             if index is None:

@@ -610,3 +610,12 @@ def test_a_run_that_is_out_of_budget_says_why_it_stands_still() -> None:
     host.signal("UPDATE_PARAMS", params={"budget": {"usd": 3}})
     host.signal("RESUME")
     assert (folded(host)["status"], folded(host)["reason"]) == ("running", None)
+
+
+def test_late_news_of_an_earlier_try_of_a_loop_adds_nothing_to_the_newest_one() -> None:
+    plan = plan_of("steps: [{name: L, for_each: {items: [1, 2, 3], steps: [{name: A, command: [x]}]}}]")
+    fold = StateFold(plan, "r1")
+    starts = [("L", 1), ("L", 2), ("L#2[0]/A", 1), ("L[2]/A", 1)]
+    for seq, (path, attempt) in enumerate(starts, 1):
+        fold.fold(record_of(seq, EventType.STEP_STARTED, path, attempt, {}, START))
+    assert [one["index"] for one in fold.state()["steps"]["L"]["iterations"]] == [0]
