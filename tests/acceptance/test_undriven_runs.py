@@ -106,8 +106,9 @@ def test_two_cancels_of_such_a_run_at_once_are_one(place: Place) -> None:
     assert (place.folder / "cleaned").read_text() == "cleaned\n"
 
 
-def test_a_step_cannot_finish_a_cancel_of_its_own_run(place: Place) -> None:
-    place.write(SLEEPS.replace("echo cleaned >> cleaned", "touch cleaning; sleep 60"))
+def killed_in_finally(place: Place, cleaning: str) -> None:
+    """A run whose driver was killed, and then the process that was cancelling it, in `finally`."""
+    place.write(SLEEPS.replace("echo cleaned >> cleaned", f"touch cleaning; {cleaning}"))
     process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
     until((place.folder / "begun").exists)
     process.kill()
@@ -116,6 +117,10 @@ def test_a_step_cannot_finish_a_cancel_of_its_own_run(place: Place) -> None:
     until((place.folder / "cleaning").exists)
     first.kill()
     ended(first)
+
+
+def test_a_step_cannot_finish_a_cancel_of_its_own_run(place: Place) -> None:
+    killed_in_finally(place, "sleep 60")
     own = {"PODIUM_RUN_ID": place.run_id}
     assert place.run("cancel", place.run_id, code=77, env=own).stderr.startswith("AUTHZ_DENIED: ")
     refused = place.events()[-1]
@@ -126,15 +131,7 @@ def test_a_step_cannot_finish_a_cancel_of_its_own_run(place: Place) -> None:
 
 @pytest.mark.rule("D66")
 def test_a_cancel_that_was_killed_is_finished_by_the_next_and_finally_runs(place: Place) -> None:
-    place.write(SLEEPS.replace("echo cleaned >> cleaned", "touch cleaning; test -f ok || sleep 60"))
-    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
-    until((place.folder / "begun").exists)
-    process.kill()
-    ended(process)
-    first = place.begin("cancel", place.run_id)
-    until((place.folder / "cleaning").exists)
-    first.kill()
-    ended(first)
+    killed_in_finally(place, "test -f ok || sleep 60")
     (place.folder / "ok").touch()
     place.run("cancel", place.run_id)
     log = place.events()
@@ -192,7 +189,7 @@ def test_a_hangup_cancels_the_run_and_its_finally_runs_however_often_it_comes(pl
 @pytest.mark.rule("D28")
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_after_a_hangup_kills(place: Place, second: signal.Signals) -> None:
-    place.write(SLEEPS.replace("echo cleaned >> cleaned", "touch cleaning; sleep 60; touch cleaned"))
+    place.write(SLEEPS.replace("echo cleaned >> cleaned", "touch cleaning; sleep 60 && touch cleaned"))
     process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
     until((place.folder / "begun").exists)
     process.send_signal(signal.SIGHUP)
