@@ -5,7 +5,7 @@
 #   make check   the quick part of `make test`: format, lint, types, imports, unit tests, README
 #   make bench   measure, and compare with peers in the same run
 #   make plant   break every rule of docs/conformance in turn; the tests of the rule must notice
-#   make mutate  plant mechanical faults in core/graph.py and the executor; the tests must notice
+#   make mutate  plant mechanical faults in plan/graph.py and the executor; the tests must notice
 #   make fuzz    a million hostile inputs for the reader, expressions and templates
 #   make torture ten thousand random plans through the machine, ten thousand with operators at work, two thousand kills
 #   make clean   remove what the other targets made

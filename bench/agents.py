@@ -19,7 +19,7 @@ from uuid import uuid4
 from bench.report import Report, milliseconds
 from podium.engines.local import LocalEngine
 from podium.language.workflow import read_workflow
-from podium.model.plan import Plan
+from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.ports.provider import AgentRequest, AgentSettings
 from podium.providers.claude import Claude

@@ -2,13 +2,13 @@
 
 from bench.measure import Contestant, compete
 from bench.report import Report, microseconds
-from podium.core.expressions import Lookup, compile_expression
-from podium.core.patterns import compile_pattern
-from podium.core.templates import render
+from podium.expressions.evaluate import Lookup, compile_expression
+from podium.expressions.patterns import compile_pattern
+from podium.expressions.templates import render
+from podium.expressions.types import Reference, Value
 from podium.language.expressions import parse_expression
 from podium.language.kinds import Kinds
 from podium.language.templates import parse_template, split_command
-from podium.model.expressions import Reference, Value
 
 _ROUNDS = 15
 _CONDITION = "${steps.Test.exit_code} == 0 and ${context.branch} == 'main' and ${steps.Test.attempts} < 3"

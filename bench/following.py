@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.report import Report, milliseconds
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event
 from podium.testing.store_promises import started

@@ -12,8 +12,8 @@ import yaml
 
 from bench.measure import Contestant, Job, bytes_at_most, compete
 from bench.report import Report, microseconds, milliseconds
-from podium.core.plans import steps_of
 from podium.language.workflow import read_workflow
+from podium.plan.loading import steps_of
 
 _STEPS = 1_000
 _ROUNDS = 15

@@ -16,26 +16,15 @@ import msgspec
 
 from bench.measure import processor_seconds
 from bench.report import Report, milliseconds
-from podium.core.machine import Machine
-from podium.core.plans import plan_of
-from podium.model.commands import Probe, Record, RunTask, SetTimer
-from podium.model.conditions import Condition
-from podium.model.events import EventRecord, EventType, RunIdentity
-from podium.model.expressions import Reference
-from podium.model.ids import RunId
-from podium.model.plan import (
-    Block,
-    Command,
-    Data,
-    ForEach,
-    Gate,
-    Parallel,
-    Plan,
-    Step,
-    While,
-    Workflow,
-)
-from podium.model.times import Timestamp
+from podium.expressions.types import Data, Reference
+from podium.log.events import EventRecord, EventType, RunIdentity
+from podium.log.ids import RunId
+from podium.log.times import Timestamp
+from podium.machine import Machine
+from podium.machine.commands import Probe, Record, RunTask, SetTimer
+from podium.plan.conditions import Condition
+from podium.plan.loading import plan_of
+from podium.plan.plan import Block, Command, ForEach, Gate, Parallel, Plan, Step, While, Workflow
 
 _START: Final = "2026-01-01T12:00:00.000000Z"
 _IDENTITY: Final = RunIdentity(

@@ -8,9 +8,9 @@ from uuid import UUID
 from bench import workflows
 from bench.measure import Contestant, compete, processor_seconds
 from bench.report import Report, milliseconds
-from podium.core import graph
 from podium.nodes import execute_workflow, get_execution_order, validate_workflow_definition
 from podium.nodes.result import WorkflowExecutionResult
+from podium.plan import graph
 
 _STEPS = 100_000
 _LONGEST_CHAIN = 50_000

@@ -18,9 +18,9 @@ import msgspec
 
 from bench.measure import processor_seconds
 from bench.report import Report, milliseconds
-from podium.core.project import EMPTY, RunSnapshot, project_more
-from podium.model.events import EventRecord, EventWrite
-from podium.model.ids import RunId
+from podium.log.events import EventRecord, EventWrite
+from podium.log.fold import EMPTY, RunSnapshot, project_more
+from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 from podium.runtime.projecting import Projecting
 from podium.stores.sqlite import SqliteStore

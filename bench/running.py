@@ -25,7 +25,7 @@ import msgspec
 from bench.report import Report, microseconds, milliseconds
 from podium.engines.local import LocalEngine
 from podium.language.workflow import read_workflow
-from podium.model.plan import Plan
+from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import SqliteStore
 from podium.wiring import system_clock

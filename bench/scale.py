@@ -26,11 +26,11 @@ from typing import Any, Final
 import msgspec
 
 from bench.report import Report, microseconds
-from podium.core.plans import plan_of
 from podium.engines.local import LocalEngine
-from podium.model.events import EventRecord
-from podium.model.expressions import Reference
-from podium.model.plan import Block, Data, ForEach, Plan, Python, Step, Workflow
+from podium.expressions.types import Data, Reference
+from podium.log.events import EventRecord
+from podium.plan.loading import plan_of
+from podium.plan.plan import Block, ForEach, Plan, Python, Step, Workflow
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import SqliteStore
 from podium.wiring import payload_store, system_clock

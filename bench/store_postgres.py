@@ -14,9 +14,9 @@ from typing import Any
 from psycopg import AsyncConnection
 
 from bench.report import Report, milliseconds
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence
 from podium.stores.postgres import PostgresStore
 from podium.testing.events import NOON, event, new_run
 from services import postgres

@@ -23,9 +23,9 @@ import apsw
 import msgspec
 
 from bench.report import Report, microseconds
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event
 from podium.testing.store_promises import started

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from podium.model.transitions import RUN_TRANSITIONS, STEP_TRANSITIONS, TERMINAL, StepStatus
+from podium.log.transitions import RUN_TRANSITIONS, STEP_TRANSITIONS, TERMINAL, StepStatus
 
 PAGE = Path(__file__).parents[1] / "docs" / "contract.md"
 _PART = re.compile(r"(<!-- transitions: begin -->\n).*(<!-- transitions: end -->)", re.DOTALL)

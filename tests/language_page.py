@@ -7,7 +7,6 @@ import json
 import re
 from pathlib import Path
 
-from podium.core.flow import Way, way_on
 from podium.language.grammar import ACTIONS, BESIDE, RECORDS
 from podium.language.json_schema import workflow_schema
 from podium.language.shapes import (
@@ -24,7 +23,8 @@ from podium.language.shapes import (
     Shape,
     Text,
 )
-from podium.model.plan import Discipline, End, Handlers
+from podium.machine.flow import Way, way_on
+from podium.plan.plan import Discipline, End, Handlers
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "language.md"

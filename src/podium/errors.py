@@ -21,11 +21,11 @@
     ├── SecretProviderFailed      ports/secrets.py    a source could not be asked or understood
     ├── ProviderMisconfigured     ports/provider.py   a setting that cannot work, or a missing variable
     ├── ProviderNotAvailable      ports/provider.py   nobody goes by that name, or it cannot be loaded
-    ├── EvaluationError           core/expressions.py an operation without a result
-    │   └── ValueMissing          core/templates.py   a text needs a value that is not there
-    ├── NotCanonical              core/canonical.py   a value without canonical JSON
-    ├── InvalidPlan               core/plans.py       bytes that are no plan
-    ├── CheckpointMismatch        core/machine/checkpoint.py  made under another plan or other rules
+    ├── EvaluationError           expressions/evaluate.py an operation without a result
+    │   └── ValueMissing          expressions/templates.py   a text needs a value that is not there
+    ├── NotCanonical              plan/canonical.py   a value without canonical JSON
+    ├── InvalidPlan               plan/loading.py       bytes that are no plan
+    ├── CheckpointMismatch        machine/checkpoint.py  made under another plan or other rules
     ├── PathRefused               runtime/rundir.py   a path that leaves its directory
     ├── NotAsExpected             runtime/tasks/capturing.py
     ├── SecretMissing             runtime/tasks/host.py

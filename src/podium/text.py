@@ -1,4 +1,4 @@
-"""Text made safe to show: credentials in addresses are masked, and every error has a reason.
+"""Text made safe to show: control characters are escaped, credentials masked, and every error has a reason.
 
     postgresql://podium:***@db/prod        the password; the user name helps to find the mistake
     https://***@example.com/               all of it: tokens are commonly given as the user name
@@ -7,13 +7,15 @@
 Applied wherever an address, or an error text that may quote one, reaches a person or a log.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Final
+from unicodedata import category
 
 _MASK: Final = "***"
+# Control, format (which change the direction of text), surrogate, line and paragraph separators.
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 # The user information of an address ends at its last `@`. A password that should have been encoded may hold a `/`:
 # outside of HTTP, where paths with an `@` are common, everything up to the last `@` of the word is taken for it.
 _HTTP: Final = r"\bhttps?://(?P<secret>[^\s/?#]+)@"
@@ -21,6 +23,22 @@ _OTHER: Final = r"\b(?!https?:)[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret>\S+)@"
 _PARAMETER: Final = (
     r"[?&][\w.-]*(?:password|passwd|token|secret|api_?key|signature)[\w.-]*=(?P<secret>[^\s&#\"']+)"
 )
+
+
+def visible(text: str) -> str:
+    """The text with every character escaped that a terminal would obey instead of show."""
+    if text.isprintable():
+        return text
+    return "".join(c if c == "\t" or category(c) not in _UNSEEN else _escaped(c) for c in text)
+
+
+def quoted(value: str) -> str:
+    """A value as a message shows it: in quotes, and cut when it is long."""
+    return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 @cache
@@ -61,7 +79,9 @@ def reason_of(error: BaseException) -> str:
 def reason_with_file(error: OSError) -> str:
     """With the file that the operating system refused, if it names one."""
     name = error.filename
-    return f"{os.fsdecode(name)!r}: {reason_of(error)}" if isinstance(name, str | bytes) else reason_of(error)
+    if isinstance(name, bytes):
+        name = name.decode("utf-8", "surrogateescape")
+    return f"{name!r}: {reason_of(error)}" if isinstance(name, str) else reason_of(error)
 
 
 def typed_reason(error: BaseException) -> str:

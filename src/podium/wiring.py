@@ -18,8 +18,8 @@ from podium.text import credentials_in, reason_of, without_credentials
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from podium.model.plan import Plan
     from podium.operations.rebuilding import RebuiltRun
+    from podium.plan.plan import Plan
     from podium.ports.provider import Providers
     from podium.providers.prices import Price
     from podium.runtime.preflight import Readiness

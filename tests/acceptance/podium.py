@@ -13,8 +13,8 @@ from textwrap import dedent
 from typing import Any
 from uuid import uuid4
 
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
 from podium.wiring import open_store
 from tests.unit.driving.scripted import canonical
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.ports.store import Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import started

@@ -165,7 +165,7 @@ def test_of_many_who_resume_at_once_one_drives(place: Place) -> None:
 
 _DRIVE = """
 import asyncio, sys
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.wiring import local_engine, open_store, system_clock
 from pathlib import Path
 async def main():

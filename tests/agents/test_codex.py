@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from podium.core.json_schema import schema_problem
+from podium.expressions.json_schema import schema_problem
 from podium.ports.provider import AgentSettings, Usage
 from podium.providers.results import repair_prompt
 from tests.agents.asking import VERDICT, Desk, signalled

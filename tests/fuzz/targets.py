@@ -13,14 +13,14 @@ from zlib import crc32
 
 import msgspec
 
-from podium.core.expressions import MISSING, EvaluationError, Lookup, compile_expression, told, truth
-from podium.core.templates import render, render_arguments, render_value
+from podium.expressions.evaluate import MISSING, EvaluationError, Lookup, compile_expression, told, truth
+from podium.expressions.templates import render, render_arguments, render_value
+from podium.expressions.types import Reference, Template
 from podium.language.expressions import ExpressionProblem, parse_expression
 from podium.language.kinds import Kinds
 from podium.language.reader import read_yaml
 from podium.language.templates import command_words, parse_reference, parse_template, split_command
 from podium.language.tree import plain
-from podium.model.expressions import Reference, Template
 
 
 class Target(NamedTuple):

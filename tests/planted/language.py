@@ -10,7 +10,7 @@ _TARGETS = "language/targets.py"
 _TASKS = "language/tasks.py"
 _CONDITIONS = "language/conditions.py"
 _REFERENCES = "language/references.py:_Resolving"
-_FLOW = "core/flow.py"
+_FLOW = "machine/flow.py"
 
 FAULTS: Final[list[Fault]] = [
     fault(
@@ -140,7 +140,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R060",
         "half is a majority",
-        swap("core/machine/joins.py:decided", "2 * completed > total", "2 * completed >= total"),
+        swap("machine/joins.py:decided", "2 * completed > total", "2 * completed >= total"),
     ),
     fault(
         "R061",

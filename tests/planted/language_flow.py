@@ -24,7 +24,7 @@ FAULTS: Final[list[Fault]] = [
         "D01",
         "the end of a compatible list fails the run if a step failed",
         swap(
-            "core/machine/routing.py:go_on",
+            "machine/routing.py:go_on",
             "end_scope(m, scope, Verdict('completed'))",
             "end_scope(m, scope, Verdict('failed', FAILED) if scope.failed_unhandled else Verdict('completed'))",
         ),
@@ -32,13 +32,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D02",
         "an `on` that does not name the event continues with the next step",
-        swap("core/flow.py:way_on", "if on is not None and discipline != 'graph': return unnamed", "pass"),
+        swap("machine/flow.py:way_on", "if on is not None and discipline != 'graph': return unnamed", "pass"),
     ),
     fault(
         "D02",
         "an unnamed event in an iteration ends the run",
         swap(
-            "core/machine/routing.py:route",
+            "machine/routing.py:route",
             "end_scope(m, scope, Verdict('failed', NO_TRANSITION, 'no_transition', reason))",
             "calls.end_workflow(m, scope, Verdict('failed', NO_TRANSITION, 'no_transition', reason))",
         ),
@@ -62,7 +62,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D04",
         "a gate whose condition is false is skipped",
-        swap("core/machine/attempts.py:begin", "node.kind is Kind.GATE", "False"),
+        swap("machine/attempts.py:begin", "node.kind is Kind.GATE", "False"),
     ),
     fault(
         "D04",
@@ -73,7 +73,7 @@ FAULTS: Final[list[Fault]] = [
         "D05",
         "a failure in a pass ends the pass",
         swap(
-            "core/flow.py",
+            "machine/flow.py",
             "(Way.NEXT, Way.NEXT, Way.NO_TRANSITION)",
             "(Way.NEXT, Way.FAILED, Way.NO_TRANSITION)",
         ),
@@ -82,7 +82,7 @@ FAULTS: Final[list[Fault]] = [
         "D05",
         "a failure that is allowed is routed as a failure",
         swap(
-            "core/machine/routing.py:route",
+            "machine/routing.py:route",
             "'success' if passed else outcome.event",
             "outcome.event",
         ),
@@ -101,7 +101,7 @@ FAULTS: Final[list[Fault]] = [
         "D07",
         "`any` is decided by the first branch to end, successful or not",
         swap(
-            "core/machine/joins.py:decided",
+            "machine/joins.py:decided",
             "if completed: return 'success'",
             "if completed or failed: return 'success'",
         ),
@@ -109,7 +109,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D07",
         "`rest: wait` cancels the rest",
-        swap("core/machine/loops.py:_decide", "join.rest == 'cancel'", "True"),
+        swap("machine/loops.py:_decide", "join.rest == 'cancel'", "True"),
     ),
     fault(
         "D07",
@@ -120,7 +120,7 @@ FAULTS: Final[list[Fault]] = [
         "D08",
         "`failure` is taken before `timeout`",
         swap(
-            "core/flow.py:_handler",
+            "machine/flow.py:_handler",
             "on.timeout if on.timeout is not None else on.failure",
             "on.failure if on.failure is not None else on.timeout",
         ),
@@ -129,7 +129,7 @@ FAULTS: Final[list[Fault]] = [
         "D09",
         "the run's timeout is not armed",
         swap(
-            "core/machine/calls.py:open_run",
+            "machine/calls.py:open_run",
             "_begin(m, root, m.program.workflow.timeout)",
             "_begin(m, root, None)",
         ),
@@ -137,7 +137,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D09",
         "a run that timed out ends with 1",
-        swap("core/machine/calls.py", "TIMED_OUT: Final = 3", "TIMED_OUT: Final = 1"),
+        swap("machine/calls.py", "TIMED_OUT: Final = 3", "TIMED_OUT: Final = 1"),
     ),
     fault(
         "D10",
@@ -152,7 +152,7 @@ FAULTS: Final[list[Fault]] = [
         "D11",
         "`_loop_break` leaves the outermost loop",
         swap(
-            "core/machine/loops.py:leave_iteration",
+            "machine/loops.py:leave_iteration",
             "loop = inner.owner.loop",
             """
             while inner.owner.scope is not None and inner.owner.scope.owner.scope is not None:
@@ -174,7 +174,7 @@ FAULTS: Final[list[Fault]] = [
         "D12",
         "an item left by `_loop_continue` from a failure counts as completed",
         swap(
-            "core/machine/loops.py:leave_iteration",
+            "machine/loops.py:leave_iteration",
             "'skipped' if from_failure else 'completed'",
             "'completed'",
         ),
@@ -183,7 +183,7 @@ FAULTS: Final[list[Fault]] = [
         "D12",
         "`success_rate` is a share of all items, not of those started",
         swap(
-            "core/machine/loops.py:_facts",
+            "machine/loops.py:_facts",
             "loop.completed / loop.started if loop.started else 1",
             "loop.completed / loop.total if loop.total else 1",
         ),
@@ -192,7 +192,7 @@ FAULTS: Final[list[Fault]] = [
         "D12",
         "a loop over nothing has a success rate of 0",
         swap(
-            "core/machine/loops.py:_facts",
+            "machine/loops.py:_facts",
             "loop.completed / loop.started if loop.started else 1",
             "loop.completed / loop.started if loop.started else 0",
         ),
@@ -210,7 +210,7 @@ FAULTS: Final[list[Fault]] = [
         "D14",
         "without `max_workers` all items run at the same time",
         swap(
-            "core/machine/loops.py:_workers",
+            "machine/loops.py:_workers",
             "body.max_workers if body.max_workers is not None else DEFAULT_WORKERS",
             "body.max_workers if body.max_workers is not None else 1000000",
         ),
@@ -219,7 +219,7 @@ FAULTS: Final[list[Fault]] = [
         "D14",
         "a break in a parallel loop starts further items",
         swap(
-            "core/machine/loops.py:fill",
+            "machine/loops.py:fill",
             "room > 0 and not loop.stopped and loop.index < loop.total",
             "room > 0 and loop.index < loop.total",
         ),
@@ -227,14 +227,14 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D14",
         "after a break the join counts over all items",
-        swap("core/machine/loops.py:_decide", "loop.started if loop.stopped else loop.total", "loop.total"),
-        swap("core/machine/loops.py:_counted", "loop.started if loop.stopped else loop.total", "loop.total"),
+        swap("machine/loops.py:_decide", "loop.started if loop.stopped else loop.total", "loop.total"),
+        swap("machine/loops.py:_counted", "loop.started if loop.stopped else loop.total", "loop.total"),
     ),
     fault(
         "D15",
         "the condition is asked with the results of the first pass",
         swap(
-            "core/machine/loops.py:_pass_closed",
+            "machine/loops.py:_pass_closed",
             "loop.last = scope.results",
             "loop.last = loop.last or scope.results",
         ),
@@ -252,7 +252,7 @@ FAULTS: Final[list[Fault]] = [
         "D16",
         "a loop that reaches `max_iterations` succeeds",
         swap(
-            "core/machine/loops.py:check",
+            "machine/loops.py:check",
             "Verdict('timeout', attempts.TIMED_OUT, 'max_iterations', ...)",
             "Verdict('completed')",
         ),
@@ -260,23 +260,23 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D16",
         "the first pass waits for the interval",
-        swap("core/machine/loops.py:check", "loop.index and body.check_interval", "body.check_interval"),
+        swap("machine/loops.py:check", "loop.index and body.check_interval", "body.check_interval"),
     ),
     fault(
         "D16",
         "`max_duration` is looked at only between passes",
-        drop("core/machine/loops.py:timed_out", "stopping.stop_scopes(m, visit, 'CANCELLED')"),
+        drop("machine/loops.py:timed_out", "stopping.stop_scopes(m, visit, 'CANCELLED')"),
     ),
     fault(
         "D18",
         "a skipped step without a handler has no transition in strict flow",
-        swap("core/flow.py:way_on", "if event == 'skipped': return Way.NEXT", "pass"),
+        swap("machine/flow.py:way_on", "if event == 'skipped': return Way.NEXT", "pass"),
     ),
     fault(
         "D18",
         "a skipped step does not take `on.success`",
         swap(
-            "core/flow.py:_handler",
+            "machine/flow.py:_handler",
             "on.skipped if on.skipped is not None else on.success",
             "on.skipped",
         ),
@@ -285,7 +285,7 @@ FAULTS: Final[list[Fault]] = [
         "D26",
         "`_start` is reached by falling through",
         swap(
-            "core/machine/routing.py:go_on",
+            "machine/routing.py:go_on",
             "index == scope.block.entry or (scope.kept and index in scope.kept)",
             "scope.kept and index in scope.kept",
         ),
@@ -317,7 +317,7 @@ FAULTS: Final[list[Fault]] = [
         "D27",
         "a successful `_error` step makes the run a success",
         before(
-            "core/machine/calls.py:scope_closed",
+            "machine/calls.py:scope_closed",
             "begin_cleanup(m, visit)",
             "call.verdict = scope.verdict or call.verdict",
         ),
@@ -343,9 +343,9 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D43",
         "a loop left by a goto does not say so",
-        drop("core/machine/loops.py:leave_by_goto", "visit.loop.exit_reason = 'goto'"),
+        drop("machine/loops.py:leave_by_goto", "visit.loop.exit_reason = 'goto'"),
         swap(
-            "core/machine/loops.py:leave_by_goto",
+            "machine/loops.py:leave_by_goto",
             "Verdict('completed', reason='goto')",
             "Verdict('completed')",
         ),
@@ -353,13 +353,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D44",
         "exponential delays double one try too early",
-        swap("core/machine/attempts.py:back_off", "2 ** min(tries - 1, 60)", "2 ** min(tries, 60)"),
+        swap("machine/attempts.py:back_off", "2 ** min(tries - 1, 60)", "2 ** min(tries, 60)"),
     ),
     fault(
         "D44",
         "timeouts are not tried again",
         start(
-            "core/machine/attempts.py:_is_tried_again",
+            "machine/attempts.py:_is_tried_again",
             """
             if outcome.event == 'timeout' and not retry.on:
                 return False
@@ -369,13 +369,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D44",
         "`retry.operator` is ignored",
-        swap("core/machine/attempts.py:after_failure", "retry.operator", "False", nth=1),
+        swap("machine/attempts.py:after_failure", "retry.operator", "False", nth=1),
     ),
     fault(
         "D46",
         "`max_transitions` counts over the whole run",
         swap(
-            "core/machine/routing.py:visit_node",
+            "machine/routing.py:visit_node",
             "scope.gotos > workflow_of(scope).program.workflow.max_transitions",
             "m.visits > workflow_of(scope).program.workflow.max_transitions",
         ),
@@ -383,13 +383,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D46",
         "`max_visits` is ignored",
-        swap("core/machine/routing.py:visit_node", "most is not None and visited >= most", "False"),
+        swap("machine/routing.py:visit_node", "most is not None and visited >= most", "False"),
     ),
     fault(
         "D46",
         "a cycle that was stopped can be routed",
         swap(
-            "core/machine/routing.py:visit_node",
+            "machine/routing.py:visit_node",
             "calls.end_workflow(m, scope, Verdict('failed', FAILED, 'cycle_guard', told))",
             "end_scope(m, scope, Verdict('failed', FAILED, 'cycle_guard', told))",
         ),
@@ -398,11 +398,11 @@ FAULTS: Final[list[Fault]] = [
         "D57",
         "more items than `max_iterations` are cut",
         swap(
-            "core/machine/loops.py:items_of",
+            "machine/loops.py:items_of",
             "body.max_iterations is not None and len(items) > body.max_iterations",
             "False",
         ),
-        swap("core/machine/loops.py:items_of", "return items", "return items[: body.max_iterations]"),
+        swap("machine/loops.py:items_of", "return items", "return items[: body.max_iterations]"),
     ),
     fault(
         "D57",
@@ -417,7 +417,7 @@ FAULTS: Final[list[Fault]] = [
         "D57",
         "a text is split into a list of its lines",
         before(
-            "core/machine/loops.py:items_of",
+            "machine/loops.py:items_of",
             "if not isinstance(items, list): ...",
             """
             if isinstance(items, str):
@@ -428,13 +428,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D65",
         "the dependants of a failed step run",
-        swap("core/machine/graphs.py:_settled", "how in (BAD, LEFT_OUT)", "False"),
+        swap("machine/graphs.py:_settled", "how in (BAD, LEFT_OUT)", "False"),
     ),
     fault(
         "D65",
         "a step skipped by `when` does not satisfy its dependants",
         swap(
-            "core/machine/graphs.py:ended",
+            "machine/graphs.py:ended",
             "BAD if failed else GOOD",
             "BAD if failed or outcome.event == 'skipped' else GOOD",
         ),
@@ -443,7 +443,7 @@ FAULTS: Final[list[Fault]] = [
         "D65",
         "a failed step that is allowed to fail skips its dependants",
         swap(
-            "core/machine/graphs.py:ended",
+            "machine/graphs.py:ended",
             "attempts.has_failed(outcome, node)",
             "outcome.event in ('failure', 'timeout')",
         ),
@@ -470,18 +470,18 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D66",
         "a failing `finally` leaves a success a success",
-        body("core/machine/calls.py:_cleanup_failed", "pass"),
+        body("machine/calls.py:_cleanup_failed", "pass"),
     ),
     fault(
         "D66",
         "a failing step of `finally` ends it",
-        swap("core/flow.py", "(Way.NEXT, Way.NEXT, Way.NEXT)", "(Way.NEXT, Way.FAILED, Way.NEXT)", nth=2),
+        swap("machine/flow.py", "(Way.NEXT, Way.NEXT, Way.NEXT)", "(Way.NEXT, Way.FAILED, Way.NEXT)", nth=2),
     ),
     fault(
         "D66",
         "`finally` has the time limit of the run",
         swap(
-            "core/machine/calls.py:arm_cleanup",
+            "machine/calls.py:arm_cleanup",
             "_FINALLY_SECONDS",
             "call.program.workflow.timeout or _FINALLY_SECONDS",
         ),
@@ -489,7 +489,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D66",
         "a second cancel leaves `finally` running",
-        swap("core/machine/calls.py:cancel", "force or m.cancels > 0", "force"),
+        swap("machine/calls.py:cancel", "force or m.cancels > 0", "force"),
     ),
     fault(
         "D70",
@@ -516,7 +516,7 @@ FAULTS: Final[list[Fault]] = [
         "D71",
         "a retried loop continues with the time its first try has left",
         swap(
-            "core/machine/loops.py:open_loop",
+            "machine/loops.py:open_loop",
             "limit = limit_of(visit)",
             "limit = limit_of(visit) if visit.tries == 1 else 1.0",
         ),
@@ -525,7 +525,7 @@ FAULTS: Final[list[Fault]] = [
         "D71",
         "a loop that timed out is not tried again",
         before(
-            "core/machine/loops.py:close",
+            "machine/loops.py:close",
             "attempts.after_failure(m, visit, outcome)",
             """
             if event == 'timeout':
@@ -547,7 +547,7 @@ FAULTS: Final[list[Fault]] = [
         "R056",
         "iterations are listed in the order in which they ended",
         swap(
-            "core/machine/values.py:_iteration",
+            "machine/values.py:_iteration",
             "[_shown(iterations[index]) for index in sorted(iterations)]",
             "[_shown(iterations[index]) for index in iterations]",
         ),
@@ -556,7 +556,7 @@ FAULTS: Final[list[Fault]] = [
         "R062",
         "`max_duration` of a `while` is a failure and not a timeout",
         swap(
-            "core/machine/loops.py:timed_out",
+            "machine/loops.py:timed_out",
             "Verdict('timeout', attempts.TIMED_OUT, reason, 'it took too long')",
             "Verdict('failed', attempts.TIMED_OUT, reason, 'it took too long')",
         ),
@@ -565,7 +565,7 @@ FAULTS: Final[list[Fault]] = [
         "R063",
         "a block succeeds if one branch does",
         swap(
-            "core/machine/joins.py:decided",
+            "machine/joins.py:decided",
             "'failure' if failed else 'success'",
             "'failure' if failed == total else 'success'",
         ),
@@ -573,13 +573,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R063",
         "a block runs five branches at a time",
-        swap("model/plan.py:Parallel", "max_workers: int = 10", "max_workers: int = 5"),
+        swap("plan/plan.py:Parallel", "max_workers: int = 10", "max_workers: int = 5"),
     ),
     fault(
         "R095",
         "a step whose `when` does not hold runs all the same",
         swap(
-            "core/machine/attempts.py:begin",
+            "machine/attempts.py:begin",
             "skip(m, visit, 'CONDITION_FALSE', '`when` does not hold')",
             "start(m, visit)",
         ),
@@ -587,19 +587,19 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R096",
         "a block is over when its first branch has ended",
-        swap("core/machine/joins.py:decided", "if ended < total: return None", "pass"),
+        swap("machine/joins.py:decided", "if ended < total: return None", "pass"),
     ),
     fault(
         "R097",
         "half of the items are a majority",
-        swap("core/machine/joins.py:decided", "2 * completed > total", "2 * completed >= total"),
+        swap("machine/joins.py:decided", "2 * completed > total", "2 * completed >= total"),
     ),
     fault(
         "R097",
         "the passes of a loop do not wait for the interval, and never give up",
-        swap("core/machine/loops.py:check", "loop.index >= body.max_iterations", "False"),
+        swap("machine/loops.py:check", "loop.index >= body.max_iterations", "False"),
         swap(
-            "core/machine/loops.py:limit_of",
+            "machine/loops.py:limit_of",
             "node.body.max_duration if timeout is None else min(timeout, node.body.max_duration)",
             "timeout",
         ),
@@ -608,7 +608,7 @@ FAULTS: Final[list[Fault]] = [
         "R098",
         "a step that was visited before is not visited again",
         swap(
-            "core/machine/routing.py:visit_node",
+            "machine/routing.py:visit_node",
             "visited and scope.gotos > workflow_of(scope).program.workflow.max_transitions",
             "visited",
         ),
@@ -617,7 +617,7 @@ FAULTS: Final[list[Fault]] = [
         "R099",
         "the summary of a loop cannot be read by later steps",
         swap(
-            "core/machine/loops.py:_facts",
+            "machine/loops.py:_facts",
             "{'summary': summary, 'output': '', 'exit_reason': reason or None}",
             "{'output': '', 'exit_reason': reason or None}",
         ),

@@ -14,7 +14,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D17",
         "a condition that cannot be evaluated fails the step with 1",
-        swap("core/machine/attempts.py", "FAILED_BEFORE_START = 125", "FAILED_BEFORE_START = 1"),
+        swap("machine/attempts.py", "FAILED_BEFORE_START = 125", "FAILED_BEFORE_START = 1"),
     ),
     fault(
         "D17",
@@ -29,7 +29,7 @@ FAULTS: Final[list[Fault]] = [
         "D19",
         "a step that was skipped counts as ok",
         swap(
-            "core/machine/values.py:ScopeView.step_is",
+            "machine/values.py:ScopeView.step_is",
             "result.status == 'completed'",
             "result.status != 'failed'",
         ),
@@ -38,7 +38,7 @@ FAULTS: Final[list[Fault]] = [
         "D19",
         "a step that has not run counts as failed",
         swap(
-            "core/machine/values.py:ScopeView.step_is",
+            "machine/values.py:ScopeView.step_is",
             "if result is None: return False",
             """
             if result is None:
@@ -49,12 +49,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D20",
         "`output` keeps the line feeds at its end",
-        swap("core/machine/attempts.py:_named", "value.rstrip('\\n')", "value"),
+        swap("machine/attempts.py:_named", "value.rstrip('\\n')", "value"),
     ),
     fault(
         "D20",
         "`output` loses all white space at its end",
-        swap("core/machine/attempts.py:_named", "value.rstrip('\\n')", "value.rstrip()"),
+        swap("machine/attempts.py:_named", "value.rstrip('\\n')", "value.rstrip()"),
     ),
     fault(
         "D21",
@@ -64,13 +64,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D22",
         "the text 'false' counts as false",
-        swap("core/expressions.py:truth", "bool(value)", "bool(value) and value != 'false'"),
+        swap("expressions/evaluate.py:truth", "bool(value)", "bool(value) and value != 'false'"),
     ),
     fault(
         "D22",
         "a numeric text is not equal to its number",
         swap(
-            "core/expressions.py:_equal",
+            "expressions/evaluate.py:_equal",
             "one is not None and one == other",
             "one is not None and type(left) is not str and (type(right) is not str) and one == other",
         ),
@@ -78,13 +78,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D22",
         "ordering against null is an error",
-        swap("core/expressions.py:_ordered", "if left is None or right is None: return False", "pass"),
+        swap("expressions/evaluate.py:_ordered", "if left is None or right is None: return False", "pass"),
     ),
     fault(
         "D22",
         "`or` gives its operand and not a boolean",
         swap(
-            "core/expressions.py:_logic",
+            "expressions/evaluate.py:_logic",
             "if bool(operand(lookup, work)) is decisive: return decisive",
             """
             value = operand(lookup, work)
@@ -97,12 +97,12 @@ FAULTS: Final[list[Fault]] = [
         "D23",
         "what a value holds is filled in again",
         swap(
-            "core/templates.py:render",
+            "expressions/templates.py:render",
             "text_of(_value(part, lookup))",
             "_again(text_of(_value(part, lookup)), lookup)",
         ),
         after(
-            "core/templates.py",
+            "expressions/templates.py",
             "LONGEST: Final = ...",
             """
             def _again(text, lookup):
@@ -116,7 +116,7 @@ FAULTS: Final[list[Fault]] = [
         "D23",
         "a lone reference becomes text",
         swap(
-            "core/templates.py:render_value",
+            "expressions/templates.py:render_value",
             "return _value(text.parts[0], lookup)",
             "return text_of(_value(text.parts[0], lookup))",
         ),
@@ -125,7 +125,7 @@ FAULTS: Final[list[Fault]] = [
         "D24",
         "a list that is spread is one argument",
         swap(
-            "core/templates.py:render_arguments",
+            "expressions/templates.py:render_arguments",
             "_spread(text, lookup) if is_spread(text) else (render(text, lookup),)",
             "(' '.join(_spread(text, lookup)),) if is_spread(text) else (render(text, lookup),)",
         ),
@@ -134,7 +134,7 @@ FAULTS: Final[list[Fault]] = [
         "D24",
         "a value can add words to a command",
         swap(
-            "core/templates.py:render_arguments",
+            "expressions/templates.py:render_arguments",
             "_spread(text, lookup) if is_spread(text) else (render(text, lookup),)",
             "_spread(text, lookup) if is_spread(text) else "
             "(render(text, lookup),) if isinstance(text, str) else render(text, lookup).split(' ')",
@@ -149,7 +149,7 @@ FAULTS: Final[list[Fault]] = [
         "D25",
         "a reference without a value is empty text in a command",
         swap(
-            "core/templates.py:_looked_up",
+            "expressions/templates.py:_looked_up",
             "raise ValueMissing(...)",
             "return ''",
         ),
@@ -179,7 +179,7 @@ FAULTS: Final[list[Fault]] = [
             "under_way.cancel('interrupted', force=asked > 1)",
             "under_way.cancel('interrupted')",
         ),
-        swap("core/machine/calls.py:cancel", "force or m.cancels > 0", "force"),
+        swap("machine/calls.py:cancel", "force or m.cancels > 0", "force"),
     ),
     fault(
         "D28",
@@ -286,12 +286,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D35",
         "a secret in base64 is shown",
-        drop("core/redaction.py:_forms", "yield from _base64_forms(raw)"),
+        drop("log/redaction.py:_forms", "yield from _base64_forms(raw)"),
     ),
     fault(
         "D35",
         "a secret across the border of two pieces is shown",
-        swap("core/redaction.py:_Search._find", "len(data) if last else self._open_end(data)", "len(data)"),
+        swap("log/redaction.py:_Search._find", "len(data) if last else self._open_end(data)", "len(data)"),
     ),
     fault(
         "D35",
@@ -467,7 +467,7 @@ FAULTS: Final[list[Fault]] = [
         "D47",
         "branches are not known by their plain names",
         swap(
-            "core/machine/values.py:find_result",
+            "machine/values.py:find_result",
             "around.block.branches.get(step) is not None",
             "False",
         ),
@@ -527,7 +527,7 @@ FAULTS: Final[list[Fault]] = [
         "D53",
         "agents may only read unless the step says otherwise",
         swap(
-            "model/plan.py:Agent",
+            "plan/plan.py:Agent",
             "access: Literal['read', 'edit', 'full'] = 'edit'",
             "access: Literal['read', 'edit', 'full'] = 'read'",
         ),
@@ -663,7 +663,7 @@ FAULTS: Final[list[Fault]] = [
         "D63",
         "a description changes the version of a plan",
         swap(
-            "core/plans.py:plan_of",
+            "plan/loading.py:plan_of",
             "canonical_sha256(without_metadata)[:16]",
             "canonical_sha256({**without_metadata, 'description': description})[:16]",
         ),
@@ -685,12 +685,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D64",
         "values of a form may be of any type",
-        swap("core/declared.py:problem_of", "not fits(wanted.type, value)", "False"),
+        swap("plan/declared.py:problem_of", "not fits(wanted.type, value)", "False"),
     ),
     fault(
         "D64",
         "unknown fields of a form are taken",
-        swap("core/declared.py:form_problem", "if wanted is None: ...", "if wanted is None:\n    continue"),
+        swap("plan/declared.py:form_problem", "if wanted is None: ...", "if wanted is None:\n    continue"),
     ),
     fault(
         "D64",
@@ -710,7 +710,7 @@ FAULTS: Final[list[Fault]] = [
         "D64",
         "`set` replaces the whole context",
         swap(
-            "core/machine/attempts.py:set_context",
+            "machine/attempts.py:set_context",
             "workflow_of(scope).context.update(values)",
             "workflow_of(scope).context = values",
         ),
@@ -779,13 +779,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R052",
         "a chain of comparisons compares with its first value",
-        swap("core/expressions.py:_chain", "left = right", "pass"),
+        swap("expressions/evaluate.py:_chain", "left = right", "pass"),
     ),
     fault(
         "R068",
         "`end` in a branch ends only that branch",
         swap(
-            "core/machine/routing.py:follow",
+            "machine/routing.py:follow",
             "calls.end_workflow(m, scope, Verdict('completed'))",
             "end_scope(m, scope, Verdict('completed'))",
         ),
@@ -794,7 +794,7 @@ FAULTS: Final[list[Fault]] = [
         "R068",
         "`error` is a success",
         swap(
-            "core/machine/routing.py:follow",
+            "machine/routing.py:follow",
             "calls.end_workflow(m, scope, Verdict('failed', FAILED, 'error', message))",
             "calls.end_workflow(m, scope, Verdict('completed'))",
         ),
@@ -802,12 +802,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R069",
         "a run without a transition exits with 1",
-        swap("core/machine/routing.py", "NO_TRANSITION = 4", "NO_TRANSITION = 1"),
+        swap("machine/routing.py", "NO_TRANSITION = 4", "NO_TRANSITION = 1"),
     ),
     fault(
         "R069",
         "a cancelled run exits with 130",
-        swap("core/machine/calls.py", "CANCELLED: Final = 2", "CANCELLED: Final = 130"),
+        swap("machine/calls.py", "CANCELLED: Final = 2", "CANCELLED: Final = 130"),
     ),
     fault(
         "R071",
@@ -882,7 +882,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R086",
         "the condition of a step is asked again for every try",
-        swap("core/machine/attempts.py:try_again", "m.later(start, visit)", "m.later(begin, visit)"),
+        swap("machine/attempts.py:try_again", "m.later(start, visit)", "m.later(begin, visit)"),
     ),
     fault(
         "R088",
@@ -1000,6 +1000,6 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R041",
         "when a step ended is not known to later steps",
-        swap("core/machine/attempts.py:result_of", "keeps(node, 'completed_at')", "False"),
+        swap("machine/attempts.py:result_of", "keeps(node, 'completed_at')", "False"),
     ),
 ]

@@ -6,7 +6,7 @@ from tests.planted.edits import after, before, body, drop, reword, start, swap
 from tests.planted.faults import Fault, fault
 
 _MEMORY = "stores/memory.py:MemoryStore"
-_PROJECT = "core/project.py"
+_PROJECT = "log/fold.py"
 
 FAULTS: Final[list[Fault]] = [
     fault("ES01", "each append counts from 1", swap("stores/rules.py:records_of", "head + 1", "1")),
@@ -40,7 +40,7 @@ FAULTS: Final[list[Fault]] = [
         "ES06",
         "the parts of the key change their order",
         swap(
-            "model/keys.py:key_v1",
+            "log/keys.py:key_v1",
             "_sha256(...)",
             "_sha256(f'{slot}|{run_id}|{logical_attempt_id}|{event_type}|{plan_version}')",
         ),
@@ -120,7 +120,7 @@ FAULTS: Final[list[Fault]] = [
         "ES14",
         "a plan takes the value of a secret along",
         swap(
-            "core/plans.py:plan_of",
+            "plan/loading.py:plan_of",
             "description=description",
             "description=(description or '') + __import__('os').environ.get('GITHUB_TOKEN', '')",
         ),
@@ -188,7 +188,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES21",
         "a field that does not fit fails the projection",
-        swap("model/payloads.py:read_payload", "return _read_what_fits(event_type, payload)", "raise"),
+        swap("log/payloads.py:read_payload", "return _read_what_fits(event_type, payload)", "raise"),
     ),
     fault(
         "ES21",
@@ -221,7 +221,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G07",
         "a retry has the attempt of what failed",
-        drop("core/machine/attempts.py:back_off", "next_attempt(visit)"),
+        drop("machine/attempts.py:back_off", "next_attempt(visit)"),
     ),
     fault(
         "G08",
@@ -286,14 +286,12 @@ FAULTS: Final[list[Fault]] = [
         "G14",
         "work that ends while paused is routed",
         swap(
-            "core/machine/machine.py:Machine._work",
+            "machine/machine.py:Machine._work",
             "not self.hold.reasons and (self.agenda or budgets.call_next(self))",
             "self.agenda or (not self.hold.reasons and budgets.call_next(self))",
         ),
     ),
-    fault(
-        "G14", "limits run on while paused", swap("core/machine/holds.py:is_due", "m.hold.reasons", "False")
-    ),
+    fault("G14", "limits run on while paused", swap("machine/holds.py:is_due", "m.hold.reasons", "False")),
     fault(
         "G14",
         "a paused run with work under way is not DRAINING",
@@ -326,12 +324,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G23",
         "a cancelled run ends before its work has stopped",
-        swap("core/machine/stopping.py:stop_visit", "visit.handed", "False"),
+        swap("machine/stopping.py:stop_visit", "visit.handed", "False"),
     ),
     fault(
         "G28",
         "keys are hashed in the order they were written",
-        swap("core/canonical.py:canonical_json", "order='sorted'", "order=None"),
+        swap("plan/canonical.py:canonical_json", "order='sorted'", "order=None"),
     ),
     fault("G29", "unknown keys are dropped", start("language/shapes.py:Checker._unknown_key", "return")),
     fault(
@@ -346,7 +344,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G32",
         "a completed step is COMPLETED",
-        swap("model/transitions.py:StepStatus", "SUCCESS = 'SUCCESS'", "SUCCESS = 'COMPLETED'"),
+        swap("log/transitions.py:StepStatus", "SUCCESS = 'SUCCESS'", "SUCCESS = 'COMPLETED'"),
     ),
     fault(
         "G33",
@@ -371,12 +369,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G38",
         "a step has no window for its operator",
-        swap("core/machine/attempts.py:after_failure", "retry.operator", "False", nth=1),
+        swap("machine/attempts.py:after_failure", "retry.operator", "False", nth=1),
     ),
     fault(
         "G39",
         "dependants stay skipped after a retry",
-        drop("core/machine/graphs.py:retry", "_take_back(...)"),
+        drop("machine/graphs.py:retry", "_take_back(...)"),
     ),
     fault(
         "G40",
@@ -386,7 +384,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G41",
         "the time of the machine runs back",
-        swap("core/machine/machine.py:Machine.advance", "event.emitted_at > self.surroundings.now", "True"),
+        swap("machine/machine.py:Machine.advance", "event.emitted_at > self.surroundings.now", "True"),
     ),
     fault(
         "G43",
@@ -400,9 +398,9 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G44",
         "ids may have spaces",
-        reword("model/ids.py", "[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}", "[A-Za-z0-9][A-Za-z0-9._:@+ -]{0,127}"),
+        reword("log/ids.py", "[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}", "[A-Za-z0-9][A-Za-z0-9._:@+ -]{0,127}"),
     ),
-    fault("G44", "ids have no limit", reword("model/ids.py", "{0,127}", "*")),
+    fault("G44", "ids have no limit", reword("log/ids.py", "{0,127}", "*")),
     fault(
         "G44",
         "a request for something else gives the earlier run",
@@ -417,7 +415,7 @@ FAULTS: Final[list[Fault]] = [
         "G45",
         "the lease of an attempt is good for everything",
         swap(
-            "model/leases.py:may_write",
+            "log/leases.py:may_write",
             "step_id is not None and fence.attempt == attempt_name(step_id, logical_attempt_id)",
             "True",
         ),
@@ -425,7 +423,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G45",
         "without a lease everything can be written",
-        swap("model/leases.py:may_write", "return False", "return True"),
+        swap("log/leases.py:may_write", "return False", "return True"),
     ),
     fault(
         "G45",
@@ -450,12 +448,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G48",
         "a store keeps payloads of any size",
-        swap("model/events.py:check_payload", "len(payload) > MOST_PAYLOAD_BYTES", "False"),
+        swap("log/events.py:check_payload", "len(payload) > MOST_PAYLOAD_BYTES", "False"),
     ),
     fault(
         "G49",
         "the default tenant has another name",
-        swap("model/ids.py", "TenantId('default')", "TenantId('main')"),
+        swap("log/ids.py", "TenantId('default')", "TenantId('main')"),
     ),
     fault(
         "G49",
@@ -475,7 +473,7 @@ FAULTS: Final[list[Fault]] = [
         "G50",
         "attempts that are not shown are not counted",
         swap(
-            "core/project.py:_Step._begin",
+            "log/fold.py:_Step._begin",
             "self.attempt_count += 1",
             "self.attempt_count = len(self.earlier) + 1",
         ),
@@ -484,7 +482,7 @@ FAULTS: Final[list[Fault]] = [
         "G51",
         "a completed run is reopened",
         swap(
-            "core/machine/machine.py:_reopened",
+            "machine/machine.py:_reopened",
             "m.terminal and (m.at_verdict is not None or m.cancelled_before_start)",
             "m.terminal",
         ),
@@ -493,7 +491,7 @@ FAULTS: Final[list[Fault]] = [
         "G51",
         "a reopened run keeps its status",
         swap(
-            "model/transitions.py",
+            "log/transitions.py",
             "frozenset({RunStatus.FAILED, RunStatus.CANCELLED})",
             "frozenset({RunStatus.CANCELLED})",
         ),

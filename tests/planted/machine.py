@@ -13,68 +13,66 @@ def _fault(what: str, *edits: Edit) -> Fault:
 FAULTS: Final = [
     _fault(
         "a reopened run repeats a completed step that ended it",
-        swap("core/machine/attempts.py:take_up", "has_failed(recorded_outcome(scope, node), node)", "True"),
+        swap("machine/attempts.py:take_up", "has_failed(recorded_outcome(scope, node), node)", "True"),
     ),
     _fault(
         "a completed step of finally that ended it is passed over by a reopened run",
-        drop("core/machine/reopening.py:_go_on_with_cleanup", "if (...) and (not ...): ..."),
+        drop("machine/reopening.py:_go_on_with_cleanup", "if (...) and (not ...): ..."),
     ),
     _fault(
         "a reopened run forgets where a loop was left to",
-        drop("core/machine/attempts.py:leave", "scope.cause_goto = visit.goto"),
+        drop("machine/attempts.py:leave", "scope.cause_goto = visit.goto"),
     ),
     _fault(
         "what is parked moves while held",
         swap(
-            "core/machine/machine.py:Machine._work",
+            "machine/machine.py:Machine._work",
             "not self.hold.reasons and (self.agenda or budgets.call_next(self))",
             "self.agenda or (not self.hold.reasons and budgets.call_next(self))",
         ),
     ),
-    _fault("a limit runs on while held", swap("core/machine/holds.py:is_due", "m.hold.reasons", "False")),
+    _fault("a limit runs on while held", swap("machine/holds.py:is_due", "m.hold.reasons", "False")),
     _fault(
         "held time is not given back",
-        swap("core/machine/holds.py:is_due", "m.hold.total > visit.limit_held", "False"),
+        swap("machine/holds.py:is_due", "m.hold.total > visit.limit_held", "False"),
     ),
-    _fault(
-        "limits set aside are lost at resume", drop("core/machine/holds.py:release", "_give_back(m, visit)")
-    ),
+    _fault("limits set aside are lost at resume", drop("machine/holds.py:release", "_give_back(m, visit)")),
     _fault(
         "what is set aside does not count",
         swap(
-            "core/machine/budgets.py:Spending.reserve",
+            "machine/budgets.py:Spending.reserve",
             "Amount(purse.spent.usd + purse.reserved.usd, purse.spent.tokens + purse.reserved.tokens)",
             "Amount(purse.spent.usd, purse.spent.tokens)",
         ),
     ),
     _fault(
         "what is set aside is never given back",
-        drop("core/machine/budgets.py:Spending.release", "purse.give_back(amount, visit.path)"),
+        drop("machine/budgets.py:Spending.release", "purse.give_back(amount, visit.path)"),
     ),
     _fault(
         "the budget applies in finally",
         swap(
-            "core/machine/budgets.py:pay",
+            "machine/budgets.py:pay",
             "not any((purse.is_limited() for purse in purses)) or _is_outside(visit)",
             "not any((purse.is_limited() for purse in purses))",
         ),
     ),
     _fault(
         "the soft limit is told again and again",
-        drop("core/machine/budgets.py:Purse.charge", "self.warned = True"),
+        drop("machine/budgets.py:Purse.charge", "self.warned = True"),
     ),
     _fault(
         "a step's own budget is not what is set aside",
-        swap("core/machine/budgets.py:Spending._needed", "own is not None and own_usd is not None", "False"),
+        swap("machine/budgets.py:Spending._needed", "own is not None and own_usd is not None", "False"),
     ),
     _fault(
         "the reserve is not set aside",
-        swap("core/machine/budgets.py:Spending._needed", "reserve is not None", "False"),
+        swap("machine/budgets.py:Spending._needed", "reserve is not None", "False"),
     ),
     _fault(
         "the outermost reserve counts",
         swap(
-            "core/machine/budgets.py:Spending._needed",
+            "machine/budgets.py:Spending._needed",
             ("(purse.budget.reserve for purse in purses if purse.budget is not None)", "purses"),
             "reversed(purses)",
         ),
@@ -82,7 +80,7 @@ FAULTS: Final = [
     _fault(
         "an unknown cost is none",
         swap(
-            "core/machine/budgets.py:Spending._needed",
+            "machine/budgets.py:Spending._needed",
             "known.usd if known is not None else None",
             "known.usd if known is not None else 0",
         ),
@@ -90,7 +88,7 @@ FAULTS: Final = [
     _fault(
         "the first of a provider does not wait for others",
         swap(
-            "core/machine/budgets.py:Spending.reserve",
+            "machine/budgets.py:Spending.reserve",
             "purse.alone is not None or (alone and purse.under_way) or _cannot_pay(purse, need, set_aside)",
             "purse.alone is not None or _cannot_pay(purse, need, set_aside)",
         ),
@@ -98,7 +96,7 @@ FAULTS: Final = [
     _fault(
         "others begin beside the first of a provider",
         swap(
-            "core/machine/budgets.py:Spending.reserve",
+            "machine/budgets.py:Spending.reserve",
             "purse.alone is not None or (alone and purse.under_way) or _cannot_pay(purse, need, set_aside)",
             "alone and purse.under_way or _cannot_pay(purse, need, set_aside)",
         ),
@@ -106,19 +104,19 @@ FAULTS: Final = [
     _fault(
         "the newest cost counts, not the highest",
         swap(
-            "core/machine/budgets.py:charge",
+            "machine/budgets.py:charge",
             "Amount(max(known.usd, cost.usd), max(known.tokens, cost.tokens))",
             "cost",
         ),
     ),
     _fault(
         "the newcomer passes the line",
-        swap("core/machine/budgets.py:pay", "line and next(iter(line)) != visit.path", "False"),
+        swap("machine/budgets.py:pay", "line and next(iter(line)) != visit.path", "False"),
     ),
     _fault(
         "who leaves the line lets nobody try",
         swap(
-            "core/machine/budgets.py:Spending.release",
+            "machine/budgets.py:Spending.release",
             "if self.line and self.line.pop(visit.path, None) is not None: ...",
             "self.line.pop(visit.path, None)",
         ),
@@ -126,7 +124,7 @@ FAULTS: Final = [
     _fault(
         "an end lets nobody in line try",
         drop(
-            "core/machine/budgets.py:Spending.release",
+            "machine/budgets.py:Spending.release",
             (
                 "if amount is not None: ...",
                 "self.moved = True",
@@ -136,41 +134,39 @@ FAULTS: Final = [
     _fault(
         "only one in line is let through",
         swap(
-            "core/machine/budgets.py:pay",
+            "machine/budgets.py:pay",
             "if line.pop(visit.path, None) is not None: ...",
             "line.pop(visit.path, None)",
         ),
     ),
     _fault(
         "waiting for others holds the run",
-        after(
-            "core/machine/budgets.py:pay", "_stand_in_line(m, visit)", "holds.hold(m, 'budget', {})", nth=2
-        ),
+        after("machine/budgets.py:pay", "_stand_in_line(m, visit)", "holds.hold(m, 'budget', {})", nth=2),
     ),
     _fault(
         "who can never be paid waits quietly",
-        drop("core/machine/budgets.py:pay", "holds.hold(m, 'budget', _shortage(m, visit, body))"),
+        drop("machine/budgets.py:pay", "holds.hold(m, 'budget', _shortage(m, visit, body))"),
     ),
     _fault(
         "a resumed run does not ask who could not be paid",
-        drop("core/machine/holds.py:release", "m.spending.moved = True"),
+        drop("machine/holds.py:release", "m.spending.moved = True"),
     ),
     _fault(
         "only the run is charged",
-        swap("core/machine/budgets.py:charge", "spending.around(visit)", "[spending.purses['']]"),
+        swap("machine/budgets.py:charge", "spending.around(visit)", "[spending.purses['']]"),
     ),
     _fault(
         "a budget of a step is never closed",
-        drop("core/machine/attempts.py:leave", "m.spending.close(visit)"),
+        drop("machine/attempts.py:leave", "m.spending.close(visit)"),
     ),
     _fault(
         "a reopened run counts a step's cost anew",
-        swap("core/machine/attempts.py:drop", "m.at_verdict is None", "True"),
+        swap("machine/attempts.py:drop", "m.at_verdict is None", "True"),
     ),
     _fault(
         "a failed attempt costs nothing",
         swap(
-            "core/machine/attempts.py:failed",
+            "machine/attempts.py:failed",
             "budgets.charge(m, visit, payload)",
             "m.spending.release(visit)",
         ),
@@ -178,51 +174,45 @@ FAULTS: Final = [
     _fault(
         "the line is not saved",
         drop(
-            "core/machine/checkpoint.py:restore_tree",
+            "machine/checkpoint.py:restore_tree",
             "m.spending.line.update(((path, found[path]) for path in saved['line']))",
         ),
     ),
     _fault(
         "who runs alone is not saved",
         swap(
-            "core/machine/checkpoint.py:_read_spending",
+            "machine/checkpoint.py:_read_spending",
             "(purse.under_way, purse.alone, purse.warned)",
             "(purse.under_way, purse.warned)",
         ),
-        swap(
-            "core/machine/checkpoint.py:_read_spending", "(under_way, alone, warned)", "(under_way, warned)"
-        ),
+        swap("machine/checkpoint.py:_read_spending", "(under_way, alone, warned)", "(under_way, warned)"),
     ),
-    _fault("a pause has no number", drop("core/machine/holds.py:hold", "m.pause_cycle += 1")),
+    _fault("a pause has no number", drop("machine/holds.py:hold", "m.pause_cycle += 1")),
     _fault(
         "a stopped call does not clean up",
-        swap("core/machine/stopping.py:_stop_composite", "code == 'FORCED'", "True"),
+        swap("machine/stopping.py:_stop_composite", "code == 'FORCED'", "True"),
     ),
-    _fault(
-        "a dropped try is not told", swap("core/machine/stopping.py:stop_visit", "visit.tries > 1", "False")
-    ),
+    _fault("a dropped try is not told", swap("machine/stopping.py:stop_visit", "visit.tries > 1", "False")),
     _fault(
         "a task that was never handed out is cancelled",
-        swap("core/machine/stopping.py:stop_visit", "visit.handed", "True"),
+        swap("machine/stopping.py:stop_visit", "visit.handed", "True"),
     ),
     _fault(
         "a retry in a graph forgets a failed parent",
-        swap(
-            "core/machine/graphs.py:_take_back", "graph.failed[dependent] -= 1", "graph.failed[dependent] = 0"
-        ),
+        swap("machine/graphs.py:_take_back", "graph.failed[dependent] -= 1", "graph.failed[dependent] = 0"),
     ),
     _fault(
         "held-back steps stay held back",
-        swap("core/machine/graphs.py:retry", "not graph.stop_failures", "False"),
+        swap("machine/graphs.py:retry", "not graph.stop_failures", "False"),
     ),
     _fault(
         "a stopping failure lets others begin",
-        swap("core/machine/graphs.py:_ready", "graph.stop_failures", "False"),
+        swap("machine/graphs.py:_ready", "graph.stop_failures", "False"),
     ),
     _fault(
         "dependants are left out too early",
         swap(
-            "core/machine/graphs.py:_settled",
+            "machine/graphs.py:_settled",
             "graph.unmet[dependent] == 0",
             "graph.unmet[dependent] == 0 or (how == BAD and graph.states[dependent] == WAITING)",
         ),
@@ -230,19 +220,19 @@ FAULTS: Final = [
     _fault(
         "a retry is taken in a graph that is being stopped",
         swap(
-            "core/machine/graphs.py:retry",
+            "machine/graphs.py:retry",
             "graph is None or graph.states[node.index] != BAD or scope.verdict is not None or scope.stopping",
             "graph is None or graph.states[node.index] != BAD",
         ),
     ),
     _fault(
         "each visit is attempt 1",
-        swap("core/machine/attempts.py:enter", "scope.attempts.get(node.index, 0) + 1", "1"),
+        swap("machine/attempts.py:enter", "scope.attempts.get(node.index, 0) + 1", "1"),
     ),
     _fault(
         "a stopped task closes its list while held",
         swap(
-            "core/machine/attempts.py:stopped",
+            "machine/attempts.py:stopped",
             """
             visit.phase = Phase.SETTLED
             visit.wait = None
@@ -253,68 +243,68 @@ FAULTS: Final = [
     ),
     _fault(
         "a doubtful task is retried under the same attempt",
-        drop("core/machine/attempts.py:interrupted", "next_attempt(visit)"),
+        drop("machine/attempts.py:interrupted", "next_attempt(visit)"),
     ),
     _fault(
         "a rejection's target outlives its attempt",
-        drop("core/machine/attempts.py:next_attempt", "visit.goto = None"),
+        drop("machine/attempts.py:next_attempt", "visit.goto = None"),
     ),
     _fault(
         "a failure that may not be retried is retried",
         drop(
-            "core/machine/attempts.py:_is_tried_again",
+            "machine/attempts.py:_is_tried_again",
             "if error.get('retryable') is False: ...",
         ),
     ),
     _fault(
         "the operator has no window",
-        swap("core/machine/attempts.py:after_failure", "retry.operator", "False", nth=1),
+        swap("machine/attempts.py:after_failure", "retry.operator", "False", nth=1),
     ),
-    _fault("backoff grows too fast", swap("core/machine/attempts.py:back_off", "tries - 1", "tries")),
+    _fault("backoff grows too fast", swap("machine/attempts.py:back_off", "tries - 1", "tries")),
     _fault(
         "further tries are not marked",
         swap(
-            "core/machine/tree.py:prefix_of",
+            "machine/tree.py:prefix_of",
             "visit.path if visit.attempt == 1 else f'{visit.path}#{visit.attempt}'",
             "visit.path",
         ),
     ),
     _fault(
         "half is a majority",
-        swap("core/machine/joins.py:decided", "2 * completed > total", "2 * completed >= total"),
+        swap("machine/joins.py:decided", "2 * completed > total", "2 * completed >= total"),
     ),
-    _fault("all fails fast", swap("core/machine/joins.py:decided", "failed and join.fail_fast", "failed")),
+    _fault("all fails fast", swap("machine/joins.py:decided", "failed and join.fail_fast", "failed")),
     _fault(
         "what is dead counts for the breather",
-        before("core/machine/machine.py:Machine._work", "continue", "operations += 1"),
+        before("machine/machine.py:Machine._work", "continue", "operations += 1"),
     ),
     _fault(
         "any event ends the breather",
         drop(
-            "core/machine/machine.py:Machine._work",
+            "machine/machine.py:Machine._work",
             "if self.breathing is not None: ...",
         ),
     ),
     _fault(
         "time runs back",
-        swap("core/machine/machine.py:Machine.advance", "event.emitted_at > self.surroundings.now", "True"),
+        swap("machine/machine.py:Machine.advance", "event.emitted_at > self.surroundings.now", "True"),
     ),
     _fault(
         "a fired timer does not move time",
-        swap("core/machine/machine.py:_timer_fired", "due is not None and due > m.now", "False"),
+        swap("machine/machine.py:_timer_fired", "due is not None and due > m.now", "False"),
     ),
     _fault(
         "keys of timers are used again",
-        swap("core/machine/machine.py:Machine.timer_key", "visit.counter += 1", "visit.counter = 1"),
+        swap("machine/machine.py:Machine.timer_key", "visit.counter += 1", "visit.counter = 1"),
     ),
     _fault(
         "the end overtakes other records",
-        swap("core/machine/machine.py:Machine.record", "self.records.append", "self.records.appendleft"),
+        swap("machine/machine.py:Machine.record", "self.records.append", "self.records.appendleft"),
     ),
     _fault(
         "a completed run is reopened",
         swap(
-            "core/machine/machine.py:_reopened",
+            "machine/machine.py:_reopened",
             "m.terminal and (m.at_verdict is not None or m.cancelled_before_start)",
             "m.terminal",
         ),
@@ -322,7 +312,7 @@ FAULTS: Final = [
     _fault(
         "a signal finds a step by its last name",
         swap(
-            "core/machine/machine.py:Machine.find_scope",
+            "machine/machine.py:Machine.find_scope",
             ("scope.block.index.get(rest)", "rest"),
             "path.split('/')[-1]",
         ),
@@ -330,34 +320,34 @@ FAULTS: Final = [
     _fault(
         "a folded event is folded again",
         drop(
-            "core/machine/machine.py:Machine.advance",
+            "machine/machine.py:Machine.advance",
             "if event.run_seq <= self.last_seq: ...",
         ),
     ),
     _fault(
         "a finished run moves",
         swap(
-            "core/machine/machine.py:Machine.advance",
+            "machine/machine.py:Machine.advance",
             "handler is None or (self.terminal and event.event_type != EventType.RUN_REOPENED)",
             "handler is None",
         ),
     ),
     _fault(
         "a restored task was never handed out",
-        swap("core/machine/checkpoint.py:_read_visit", "visit.handed", "_"),
+        swap("machine/checkpoint.py:_read_visit", "visit.handed", "_"),
     ),
     _fault(
         "limits set aside are not saved",
         drop(
-            "core/machine/checkpoint.py:restore_tree",
+            "machine/checkpoint.py:restore_tree",
             "m.hold.aside.extend((found[path] for path in saved['aside']))",
         ),
     ),
-    _fault("gotos are not saved", drop("core/machine/checkpoint.py:_read_scope", "scope.gotos = gotos")),
+    _fault("gotos are not saved", drop("machine/checkpoint.py:_read_scope", "scope.gotos = gotos")),
     _fault(
         "a reopened run repeats what had ended",
         swap(
-            "core/machine/reopening.py:_go_on_with",
+            "machine/reopening.py:_go_on_with",
             "m.later(attempts.leave, visit)",
             """
             attempts.next_attempt(visit)
@@ -369,28 +359,28 @@ FAULTS: Final = [
     ),
     _fault(
         "a reopened run counts its timers from 1",
-        drop("core/machine/reopening.py:_take_up", "root.attempt = m.opening"),
+        drop("machine/reopening.py:_take_up", "root.attempt = m.opening"),
     ),
     _fault(
         "a break lets further items begin",
-        drop("core/machine/loops.py:leave_iteration", "loop.stopped = True"),
+        drop("machine/loops.py:leave_iteration", "loop.stopped = True"),
     ),
     _fault(
         "a loop that is stopped goes on",
         swap(
-            "core/machine/loops.py:_goes_on",
+            "machine/loops.py:_goes_on",
             "visit.phase is Phase.OPEN and (not visit.stopping) and (visit.verdict is None)",
             "True",
         ),
     ),
     _fault(
         "the first pass waits for the interval",
-        swap("core/machine/loops.py:check", "loop.index and body.check_interval", "body.check_interval"),
+        swap("machine/loops.py:check", "loop.index and body.check_interval", "body.check_interval"),
     ),
     _fault(
         "the last item is whoever ended last",
         swap(
-            "core/machine/loops.py:_item_closed",
+            "machine/loops.py:_item_closed",
             "keeps(node, 'last') and scope.index >= loop.last_index",
             "keeps(node, 'last')",
         ),
@@ -398,46 +388,44 @@ FAULTS: Final = [
     _fault(
         "a pass with a failure is a success",
         swap(
-            "core/machine/loops.py:_pass_closed",
+            "machine/loops.py:_pass_closed",
             "'failed' if scope.failed_unhandled and _status_of(scope) == 'completed' else _status_of(scope)",
             "_status_of(scope)",
         ),
     ),
-    _fault(
-        "rest: wait is not waited for", swap("core/machine/loops.py:_decide", "join.rest == 'cancel'", "True")
-    ),
+    _fault("rest: wait is not waited for", swap("machine/loops.py:_decide", "join.rest == 'cancel'", "True")),
     _fault(
         "a cancel during finally hides a failure",
         swap(
-            "core/machine/calls.py:cancel",
+            "machine/calls.py:cancel",
             "call.verdict is not None and call.verdict.status == 'completed'",
             "call.verdict is not None",
         ),
     ),
     _fault(
         "the run's limit reaches into finally",
-        drop("core/machine/calls.py:_after_main", "holds.disarm(m, visit)"),
+        drop("machine/calls.py:_after_main", "holds.disarm(m, visit)"),
     ),
     _fault(
         "a failing finally changes every code",
         swap(
-            "core/machine/calls.py:_cleanup_failed",
+            "machine/calls.py:_cleanup_failed",
             "call.verdict is not None and call.verdict.status == 'completed'",
             "call.verdict is not None",
         ),
     ),
     _fault(
         "attempts of finally are used again after reopening",
-        drop("core/machine/calls.py:scope_closed", "call.spent[scope.index] = scope.attempts"),
+        drop("machine/calls.py:scope_closed", "call.spent[scope.index] = scope.attempts"),
     ),
     _fault(
         "an allowed failure skips its item",
-        swap("core/machine/routing.py:route", "None if passed else outcome", "outcome"),
+        swap("machine/routing.py:route", "None if passed else outcome", "outcome"),
     ),
     _fault(
         "gotos are counted too late",
         swap(
-            "core/machine/routing.py:visit_node",
+            "machine/routing.py:visit_node",
             "workflow_of(scope).program.workflow.max_transitions",
             "1 + workflow_of(scope).program.workflow.max_transitions",
         ),
@@ -445,25 +433,23 @@ FAULTS: Final = [
     _fault(
         "a signal is answered behind the end",
         drop(
-            "core/machine/signals.py:accepted",
+            "machine/signals.py:accepted",
             "if calls.is_over(m): ...",
         ),
     ),
-    _fault("a skip is not noted", drop("core/machine/signals.py:_skip_step", "scope.skips = ...")),
+    _fault("a skip is not noted", drop("machine/signals.py:_skip_step", "scope.skips = ...")),
     _fault(
         "a running step is skipped",
-        swap("core/machine/signals.py:_skip_step", "Phase.BACKOFF", "Phase.BACKOFF | Phase.RUN"),
+        swap("machine/signals.py:_skip_step", "Phase.BACKOFF", "Phase.BACKOFF | Phase.RUN"),
     ),
     _fault(
         "a question is asked though it does not matter",
-        swap(
-            "core/machine/conditions.py:_all.all_of", "answer is False", "answer is False and (not unknown)"
-        ),
+        swap("machine/conditions.py:_all.all_of", "answer is False", "answer is False and (not unknown)"),
     ),
     _fault(
         "whole results are no plain data",
         swap(
-            "core/machine/values.py:read_result",
+            "machine/values.py:read_result",
             "{step: as_value(one) for step, one in value.items()}",
             "value",
         ),
@@ -471,43 +457,43 @@ FAULTS: Final = [
     _fault(
         "the inner loop hides its parent",
         swap(
-            "core/machine/values.py:ScopeView._loop",
+            "machine/values.py:ScopeView._loop",
             "_loop_around(outer) if outer is not None else None",
             "_loop_around(self._scope)",
         ),
     ),
     _fault(
         "a budget written into the file does not hold for what is open",
-        swap("core/machine/budgets.py:Spending.write", "plan_path(purse.path) == path", "False"),
+        swap("machine/budgets.py:Spending.write", "plan_path(purse.path) == path", "False"),
     ),
     _fault(
         "a budget written into the file does not hold for later visits",
-        drop("core/machine/budgets.py:Spending.open", "budget = ..."),
+        drop("machine/budgets.py:Spending.open", "budget = ..."),
     ),
     _fault(
         "a checkpoint forgets the budgets written into the file",
         swap(
-            "core/machine/checkpoint.py:_read_spending",
+            "machine/checkpoint.py:_read_spending",
             "{path: _read_budget(budget) for path, budget in written}",
             "{}",
         ),
     ),
     _fault(
         "a step that completed after the cancel is done again",
-        drop("core/machine/attempts.py:completed", "reopening.ended_late(m, visit, outcome)"),
+        drop("machine/attempts.py:completed", "reopening.ended_late(m, visit, outcome)"),
     ),
     _fault(
         "a stopped step is run again blindly",
-        swap("core/machine/reopening.py:_go_on_with", "not visit.node.step.idempotent", "False"),
+        swap("machine/reopening.py:_go_on_with", "not visit.node.step.idempotent", "False"),
     ),
     _fault(
         "a second cancel forgets the finally of calls",
-        drop("core/machine/reopening.py:keep_before_force", "saved[:] = checkpoint.visit_data(visit)"),
+        drop("machine/reopening.py:keep_before_force", "saved[:] = checkpoint.visit_data(visit)"),
     ),
     _fault(
         "a finally that failed is repeated as a whole",
         drop(
-            "core/machine/reopening.py:_go_on_with_cleanup",
+            "machine/reopening.py:_go_on_with_cleanup",
             "cleanup.kept = done - {node.index for node in failed}",
         ),
     ),

@@ -176,12 +176,12 @@ FAULTS: Final = [
     fault(
         "AC2.2",
         "a cycle is named together with the steps that wait for it",
-        swap("core/graph.py:_one_cycle", "list(place_on_path)[place_on_path[node]:]", "list(place_on_path)"),
+        swap("plan/graph.py:_one_cycle", "list(place_on_path)[place_on_path[node]:]", "list(place_on_path)"),
     ),
     fault(
         "AC2.3",
         "a dependency that is listed twice is taken for a cycle",
-        swap("core/graph.py:order", "for dependency in needed: ...", "for dependency in set(needed): ..."),
+        swap("plan/graph.py:order", "for dependency in needed: ...", "for dependency in set(needed): ..."),
     ),
     fault(
         "AC2.4",

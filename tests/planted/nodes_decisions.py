@@ -121,7 +121,7 @@ FAULTS: Final = [
     fault(
         "N12",
         "everything that waits for a cycle is named as part of it",
-        body("core/graph.py:_one_cycle", "return [node for node, count in enumerate(unmet) if count]"),
+        body("plan/graph.py:_one_cycle", "return [node for node, count in enumerate(unmet) if count]"),
     ),
     fault(
         "N13",

@@ -55,7 +55,7 @@ FAULTS: Final = [
     fault(
         "NR12",
         "steps of a wave are in the order in which the search finds them",
-        drop("core/graph.py:order", "released.sort()"),
+        drop("plan/graph.py:order", "released.sort()"),
     ),
     fault(
         "NR13",

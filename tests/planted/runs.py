@@ -155,7 +155,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D20",
         "line feeds at the end are kept",
-        swap("core/machine/attempts.py:_named", "value.rstrip('\\n')", "value"),
+        swap("machine/attempts.py:_named", "value.rstrip('\\n')", "value"),
     ),
     fault(
         "R077",
@@ -206,7 +206,7 @@ FAULTS: Final[list[Fault]] = [
         "D63",
         "a revision is ignored",
         swap(
-            "core/plans.py:plan_of",
+            "plan/loading.py:plan_of",
             "revision or canonical_sha256(without_metadata)[:16]",
             "canonical_sha256(without_metadata)[:16]",
         ),

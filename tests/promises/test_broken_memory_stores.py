@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from podium.model.events import EventRecord, EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence
-from podium.model.runs import Run
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventRecord, EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence
+from podium.log.runs import Run
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.transitions import TERMINAL
 from podium.ports.store import AppendedEvent
 from podium.stores.memory import MemoryStore, MemoryTenantRuns, _Kept
 from podium.testing import store_promises as promises

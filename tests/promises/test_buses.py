@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from podium.model.ids import RunId
-from podium.model.leases import Lease
+from podium.log.ids import RunId
+from podium.log.leases import Lease
 from podium.ports.store import Store
 from podium.stores import rules
 from podium.stores.postgres import outbox as postgres_outbox

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from podium.errors import ContentDamaged
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.stores.memory import MemoryStore
 from podium.stores.sqlite import SqliteStore
 from podium.testing.clock import VirtualClock

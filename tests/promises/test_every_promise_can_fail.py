@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import podium.stores
-from podium.model.runs import RunQuery
+from podium.log.runs import RunQuery
 from podium.testing.clock import VirtualClock
 from podium.testing.store_promises import StorePromises
 from tests.conformance import promised

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from podium.buses.memory import MemoryBus
-from podium.model.alerts import Alert
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
-from podium.model.leases import Lease
+from podium.log.alerts import Alert
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
+from podium.log.leases import Lease
 from podium.ports.bus import EventBus
 from podium.ports.store import Outbox, Store
 from podium.runtime.alerts import Alerting

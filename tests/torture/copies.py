@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
 from podium.operations.rebuilding import rebuild_store
 from podium.operations.signals import send_signal
 from podium.operations.transfer import export_run, import_run

@@ -11,13 +11,13 @@ from unittest.mock import patch
 
 import msgspec
 
-from podium.core.machine import Machine
-from podium.core.machine.graphs import BAD
-from podium.core.machine.tree import Phase
-from podium.model.commands import CancelTask, CancelTimer, Command, Probe, Record, RunTask, SetTimer
-from podium.model.events import EventRecord, EventType
-from podium.model.plan import Plan
-from podium.model.times import Timestamp, later
+from podium.log.events import EventRecord, EventType
+from podium.log.times import Timestamp, later
+from podium.machine import Machine
+from podium.machine.commands import CancelTask, CancelTimer, Command, Probe, Record, RunTask, SetTimer
+from podium.machine.graphs import BAD
+from podium.machine.tree import Phase
+from podium.plan.plan import Plan
 from tests.torture.generator import Generator
 from tests.torture.interpreter import Interpreter
 from tests.torture.invariants import check, check_launch, visits_of
@@ -194,7 +194,7 @@ class Torture:
     def run(self) -> None:
         # Often so few operations at a time that the breather is met everywhere.
         most = self.random.choice([2000, 2000, 9, 4, 1])
-        with patch("podium.core.machine.machine._MOST_OPERATIONS", most):
+        with patch("podium.machine.machine._MOST_OPERATIONS", most):
             self._run()
             views_agree(self.plan, self.log, noisy=True)
 

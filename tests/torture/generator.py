@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final, Literal
 
-from podium.model.conditions import All, AnyOf, Condition, EnvSet, FileExists, Not, StepIs
-from podium.model.expressions import Reference
-from podium.model.plan import Budget, Call, Discipline, Handlers, Join, Plan, Retry, Step, Workflow
+from podium.expressions.types import Reference
+from podium.plan.conditions import All, AnyOf, Condition, EnvSet, FileExists, Not, StepIs
+from podium.plan.plan import Budget, Call, Discipline, Handlers, Join, Plan, Retry, Step, Workflow
 from tests.unit.machine.building import (
     agent,
     approval,

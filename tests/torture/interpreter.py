@@ -7,9 +7,9 @@ the same attempts to the same outcome.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from podium.core.expressions import MISSING, EvaluationError, compile_expression, truth
-from podium.model.conditions import All, AnyOf, Condition, EnvSet, FileExists, Holds, Not, StepIs
-from podium.model.plan import (
+from podium.expressions.evaluate import MISSING, EvaluationError, compile_expression, truth
+from podium.plan.conditions import All, AnyOf, Condition, EnvSet, FileExists, Holds, Not, StepIs
+from podium.plan.plan import (
     Agent,
     Approval,
     Block,

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from podium.core.machine import Machine, attempts, graphs, joins, loops
-from podium.core.machine.budgets import Amount
-from podium.core.machine.program import Kind
-from podium.core.machine.tree import Phase, Scope, Stage, Visit
-from podium.model.plan import Agent, ForEach, Parallel
+from podium.machine import Machine, attempts, graphs, joins, loops
+from podium.machine.budgets import Amount
+from podium.machine.program import Kind
+from podium.machine.tree import Phase, Scope, Stage, Visit
+from podium.plan.plan import Agent, ForEach, Parallel
 
 
 def visits_of(visit: Visit) -> Iterator[Visit]:

@@ -28,9 +28,9 @@ import podium.cli.running  # imported before the forks
 import podium.engines.local
 import podium.stores.sqlite  # noqa: F401
 from podium.cli.app import run as podium_run
-from podium.core.machine import Machine
-from podium.core.plans import read_plan
-from podium.model.events import EventRecord
+from podium.log.events import EventRecord
+from podium.machine import Machine
+from podium.plan.loading import read_plan
 
 _TELL = 'echo "{word} $(date +%s%N) $$ $PODIUM_VISIT" >> "$STORY"'
 STEP = f"{_TELL.format(word='begin')}; sleep {{pause}}; {_TELL.format(word='end')}"
@@ -258,7 +258,7 @@ def read_log(place: Path, run_id: str) -> list[EventRecord]:
             import asyncio
             import pickle
 
-            from podium.model.ids import RunId
+            from podium.log.ids import RunId
             from podium.wiring import open_store
 
             async def read() -> list[EventRecord]:

@@ -25,19 +25,19 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.machine import RULES_VERSION, Machine
-from podium.core.machine.stopping import is_stop
-from podium.core.plans import FINALLY
-from podium.core.project import project
 from podium.errors import PodiumError, StaleFence
-from podium.model.commands import Question, RunTask
-from podium.model.events import EventRecord, EventType, RunIdentity
-from podium.model.ids import RunId
-from podium.model.leases import Lease
-from podium.model.plan import Agent, Block, Call, Goto, Handlers, Plan, Step, Workflow
-from podium.model.runs import NewRun
-from podium.model.times import timestamp
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.events import EventRecord, EventType, RunIdentity
+from podium.log.fold import project
+from podium.log.ids import RunId
+from podium.log.leases import Lease
+from podium.log.runs import NewRun
+from podium.log.times import timestamp
+from podium.log.transitions import TERMINAL, RunStatus
+from podium.machine import RULES_VERSION, Machine
+from podium.machine.commands import Question, RunTask
+from podium.machine.stopping import is_stop
+from podium.plan.loading import FINALLY
+from podium.plan.plan import Agent, Block, Call, Goto, Handlers, Plan, Step, Workflow
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, Happening, World
 from podium.runtime.signalling import append_while_open

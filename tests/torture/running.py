@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from podium.model.plan import Block, Call, Plan, Step, Workflow
+from podium.plan.plan import Block, Call, Plan, Step, Workflow
 from tests.torture.driving import Torture
 from tests.torture.generator import FEATURES, replace_workflow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from podium.model.events import EventRecord, encode_payload
+from podium.log.events import EventRecord, encode_payload
 from tests.torture.copies import WAYS, WORKFLOWS, Original, check, story
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from podium.core.machine import Machine
-from podium.core.machine.tree import EndedIteration, Visit
-from podium.core.project import RunSnapshot, project
-from podium.model.events import EventRecord, EventType
-from podium.model.plan import Plan
-from podium.model.snapshots import StepSnapshot
+from podium.log.events import EventRecord, EventType
+from podium.log.fold import RunSnapshot, project
+from podium.log.snapshots import StepSnapshot
+from podium.machine import Machine
+from podium.machine.tree import EndedIteration, Visit
+from podium.plan.plan import Plan
 from podium.runtime.state_file import MOST_ITERATIONS, StateFold
 
 _ITERATIONS = {

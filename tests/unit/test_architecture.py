@@ -17,7 +17,7 @@ def copy_of_project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("package", ["core", "language", "model"])
+@pytest.mark.parametrize("package", ["log", "expressions", "plan", "language", "machine", "drawing"])
 @pytest.mark.parametrize(
     "breach",
     [
@@ -42,11 +42,16 @@ def test_pure_packages_may_not_ask_the_world(copy_of_project: Path, package: str
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("core/breach.py", "import podium.language.reader"),
+        ("machine/breach.py", "import podium.language.reader"),
+        ("log/breach.py", "import podium.plan.plan"),
+        ("expressions/breach.py", "import podium.plan.plan"),
+        ("drawing/breach.py", "import podium.language.reader"),
+        ("stores/breach.py", "import podium.log.fold"),
+        ("providers/breach.py", "import podium.machine"),
         ("language/breach.py", "import podium.nodes"),
         ("nodes/breach.py", "import podium.cli"),
         ("language/breach.py", "import os"),
-        ("core/breach.py", "import asyncio"),
+        ("machine/breach.py", "import asyncio"),
         ("unplaced/__init__.py", "x = 1"),
     ],
 )

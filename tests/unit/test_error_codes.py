@@ -6,10 +6,10 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import podium
-from podium.core.machine.budgets import BUDGET_EXCEEDED
 from podium.errors import PodiumError
 from podium.language.codes import Code
-from podium.model.alerts import AlertCode
+from podium.log.alerts import AlertCode
+from podium.machine.budgets import BUDGET_EXCEEDED
 from podium.nodes import EnumCoreErrorCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "errors.md"

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from hashlib import sha256
 from typing import Final
 
-from podium.model.artifacts import ArtifactRef
+from podium.log.artifacts import ArtifactRef
 from podium.ports.artifacts import ArtifactCorrupt, ArtifactNotFound
 
 # Large enough that a thread or a request for each costs nothing, small enough to have many at once.

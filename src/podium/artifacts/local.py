@@ -36,8 +36,8 @@ from typing import Final, ParamSpec, TypeVar
 from podium.artifacts.content import BLOCK_BYTES, address_of, in_blocks, is_sha256, not_found, verified
 from podium.artifacts.files import FileSystem, RealFiles
 from podium.artifacts.threads import in_thread
-from podium.model.artifacts import ArtifactRef
-from podium.model.times import Timestamp
+from podium.log.artifacts import ArtifactRef
+from podium.log.times import Timestamp
 from podium.ports.artifacts import ArtifactStoreUnavailable, StoredArtifact
 
 P = ParamSpec("P")

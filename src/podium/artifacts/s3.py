@@ -28,8 +28,8 @@ from obstore.store import S3Store
 
 from podium.artifacts.content import address_of, in_blocks, is_sha256, not_found, verified
 from podium.artifacts.threads import in_thread
-from podium.model.artifacts import ArtifactRef
-from podium.model.times import Timestamp
+from podium.log.artifacts import ArtifactRef
+from podium.log.times import Timestamp
 from podium.ports.artifacts import ArtifactStoreUnavailable, StoredArtifact
 from podium.text import reason_of
 

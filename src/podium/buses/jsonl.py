@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from podium.core.envelope import encode_envelope
-from podium.model.events import EventRecord
+from podium.log.envelope import encode_envelope
+from podium.log.events import EventRecord
 
 
 class JsonLinesBus:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from podium.model.events import EventRecord
+from podium.log.events import EventRecord
 
 
 class MemoryBus:

@@ -12,14 +12,14 @@ import click
 import msgspec
 
 from podium.cli.places import say
-from podium.core.plans import plan_path, walk
 from podium.errors import PodiumError
-from podium.language.diagnostics import visible
-from podium.model.events import EventRecord, EventType, RunIdentity
-from podium.model.ids import RunId
-from podium.model.plan import Approval, Plan
+from podium.log.events import EventRecord, EventType, RunIdentity
+from podium.log.ids import RunId
 from podium.operations.signals import send_signal
+from podium.plan.loading import plan_path, walk
+from podium.plan.plan import Approval, Plan
 from podium.ports.store import Store
+from podium.text import visible
 from podium.wiring import system_clock
 
 _ANSWERS: Final = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}

@@ -15,10 +15,9 @@ from podium.cli.running import interruptible
 from podium.cli.storing import using_store
 from podium.cli.waiting import PersonsTurn
 from podium.errors import LogMoved
-from podium.language.diagnostics import visible
-from podium.model.events import EventType
-from podium.model.runs import Run
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventType
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL
 from podium.operations.driving import RunDriver, undriven
 from podium.operations.env_files import EnvFile, EnvFileRequired
 from podium.operations.explaining import explain_run
@@ -30,6 +29,7 @@ from podium.runtime.ends import newest
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
+from podium.text import visible
 from podium.wiring import local_engine, payload_store, runs_folder, system_clock, use_configured_permissions
 
 _STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")

@@ -10,13 +10,13 @@ import click
 from podium.cli.app import FAILED, INVALID_FILE
 from podium.cli.output import print_diagnostics, print_json, print_table
 from podium.cli.reading import read_file
-from podium.language.diagnostics import visible
 from podium.nodes.contract import Contract, ContractReading, read_contract
 from podium.nodes.definition import ModelWorkflowStep
 from podium.nodes.enums import EnumExecutionMode
 from podium.nodes.envelopes import ModelOrchestratorInput, ModelOrchestratorOutput
 from podium.nodes.orchestrator import ModelONEXContainer, NodeOrchestrator
 from podium.nodes.validation import EXECUTION_MODES, SUPPORTED_MODES, order_steps
+from podium.text import visible
 
 Command: TypeAlias = Callable[..., Any]
 

@@ -10,9 +10,9 @@ from podium.cli.env_files import env_file_option
 from podium.cli.places import given_runs
 from podium.cli.restoring import directory_of
 from podium.cli.storing import store_option, tenant_option, using_store
-from podium.model.plan import Plan
-from podium.model.runs import Run
+from podium.log.runs import Run
 from podium.operations.signals import send_signal
+from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.runtime.kept_plan import PlanMissing, load_plan
 from podium.runtime.rundir import RunDirectory

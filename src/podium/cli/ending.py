@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.language.diagnostics import visible
-from podium.model.events import EventRecord, EventType
-from podium.model.snapshots import STOPPED_CODES
+from podium.log.events import EventRecord, EventType
+from podium.log.snapshots import STOPPED_CODES
+from podium.text import visible
 
 _MAX_NAMED: Final = 3
 _MAX_WARNINGS: Final = 5

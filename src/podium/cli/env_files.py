@@ -8,11 +8,10 @@ from typing import Any, TypeAlias
 import click
 
 from podium.errors import PodiumError
-from podium.language.diagnostics import visible
-from podium.model.runs import Run
+from podium.log.runs import Run
 from podium.operations.env_files import EnvFile, check_env_files
 from podium.ports.store import Store
-from podium.text import reason_of
+from podium.text import reason_of, visible
 
 Command: TypeAlias = Callable[..., Any]
 

@@ -5,11 +5,11 @@ import click
 from podium.cli.following import saying_when_undriven
 from podium.cli.output import spelled_json
 from podium.cli.storing import MAX_NUMBER, json_option, store_option, tenant_option, using_store
-from podium.core.envelope import encode_envelope
-from podium.language.diagnostics import visible
-from podium.model.events import NO_PAYLOAD, EventRecord
+from podium.log.envelope import encode_envelope
+from podium.log.events import NO_PAYLOAD, EventRecord
 from podium.operations.runs import follow_events, read_events
 from podium.ports.store import Store
+from podium.text import visible
 
 
 @click.command()

@@ -11,13 +11,13 @@ import click
 from podium.cli.places import say
 from podium.cli.progress import ProgressView
 from podium.cli.waiting import PersonsTurn
-from podium.core.machine import Machine
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
-from podium.model.plan import Plan
-from podium.model.runs import Run
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL
+from podium.machine import Machine
 from podium.operations.driving import drivers_of, undriven
+from podium.plan.plan import Plan
 from podium.ports.engine import RunEnded
 from podium.ports.store import Store
 from podium.runtime.ends import ended_by, last_end

@@ -8,7 +8,7 @@ from podium.cli.app import INVALID_FILE
 from podium.cli.output import print_diagnostics
 from podium.cli.reading import read_file
 from podium.cli.writing import write_file
-from podium.operations.drawing import FORMATS, SUFFIXES, drawn
+from podium.drawing import FORMATS, SUFFIXES, drawn
 from podium.operations.workflows import load_workflow
 from podium.wiring import installed_providers
 

@@ -4,8 +4,9 @@ import click
 
 from podium.cli.output import print_table
 from podium.cli.writing import write_file
-from podium.language.diagnostics import did_you_mean, visible
+from podium.language.diagnostics import did_you_mean
 from podium.operations.starters import STARTERS, starter
+from podium.text import visible
 
 
 @click.command()

@@ -12,13 +12,13 @@ from rich.text import Text
 from podium.cli.output import told_usage
 from podium.cli.progress import Lines, line_of
 from podium.cli.reasons import lines_of
-from podium.language.diagnostics import visible
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
 from podium.operations.explaining import Reason
 from podium.ports.engine import Notice
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
+from podium.text import visible
 
 _MOST_SHOWN = 12
 

@@ -17,20 +17,21 @@ from podium.cli.progress import is_of_an_agent
 from podium.cli.reasons import print_reason
 from podium.cli.restoring import directory_of
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
-from podium.core.plans import plan_path, walk
-from podium.language.diagnostics import did_you_mean, visible
-from podium.model.ids import RunId
-from podium.model.plan import Plan
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.transitions import TERMINAL
+from podium.language.diagnostics import did_you_mean
+from podium.log.ids import RunId
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.transitions import TERMINAL
 from podium.operations.approvals import Decision, decisions_of
 from podium.operations.explaining import Explanation, Reason, explain_run
 from podium.operations.inputs import InvalidInput
 from podium.operations.runs import RunView, show_run
+from podium.plan.loading import plan_path, walk
+from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory, file_name
 from podium.runtime.spilling import values_of
+from podium.text import visible
 from podium.wiring import payload_store, runs_folder, system_clock
 
 _PIECE: Final = 1 << 16

@@ -5,8 +5,8 @@ import msgspec
 
 from podium.cli.output import print_json, print_table
 from podium.cli.storing import MAX_NUMBER, json_option, store_option, using_store
-from podium.model.ids import RunId
-from podium.model.outbox import DeadLetter, OutboxLine
+from podium.log.ids import RunId
+from podium.log.outbox import DeadLetter, OutboxLine
 from podium.ports.store import Store
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from podium.language.diagnostics import Diagnostic, Severity, visible
+from podium.language.diagnostics import Diagnostic, Severity
+from podium.text import visible
 
 
 def print_json(value: object) -> None:

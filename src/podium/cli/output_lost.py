@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from podium.model.events import EventRecord
+from podium.log.events import EventRecord
 from podium.ports.engine import Observer
 from podium.text import reason_of
 

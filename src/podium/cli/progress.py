@@ -13,15 +13,15 @@ import msgspec
 from podium.cli.ending import EndNotes
 from podium.cli.output import spelled_json, told_usage
 from podium.cli.places import say
-from podium.core.envelope import encode_envelope
-from podium.language.diagnostics import visible
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
-from podium.model.plan import Plan
+from podium.log.envelope import encode_envelope
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
+from podium.plan.plan import Plan
 from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
 from podium.runtime.view_trouble import FILES
+from podium.text import visible
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from podium.language.diagnostics import visible
 from podium.language.reader import MAX_BYTES
+from podium.text import visible
 
 
 def read_file(file: str) -> tuple[str, bytes]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from podium.cli.places import carried
-from podium.language.diagnostics import visible
+from podium.text import visible
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason

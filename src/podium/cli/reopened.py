@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from podium.core.plans import FINALLY
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
+from podium.plan.loading import FINALLY
 from podium.ports.engine import RunEnded
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan

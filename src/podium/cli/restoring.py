@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from podium.language.diagnostics import visible
-from podium.model.runs import Run
+from podium.log.runs import Run
 from podium.ports.store import Store
 from podium.runtime.restoring import restore_directory
 from podium.runtime.rundir import RunDirectory
+from podium.text import visible
 from podium.wiring import payload_store, system_clock
 
 

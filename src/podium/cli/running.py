@@ -24,16 +24,15 @@ from podium.cli.reading import read_file
 from podium.cli.reopened import Reopened
 from podium.cli.storing import store_option
 from podium.cli.waiting import PersonsTurn
-from podium.language.diagnostics import visible
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
-from podium.model.plan import Plan
-from podium.model.runs import Run
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.env_files import kept_facts
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.workflows import load_workflow, looks_like_contract
 from podium.permissions import readable_by_others
+from podium.plan.plan import Plan
 from podium.ports.engine import LEFT, Driving, Engine, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime.ends import last_end
@@ -41,6 +40,7 @@ from podium.runtime.kept_plan import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
 from podium.runtime.workspaces import check_workspace, move_workspace, workspace_of
+from podium.text import visible
 from podium.wiring import (
     check_run,
     installed_providers,

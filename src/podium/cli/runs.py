@@ -8,14 +8,14 @@ import msgspec
 from podium.cli.output import print_json, print_table, told_usage, usage_cells
 from podium.cli.places import given_runs, say
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
-from podium.language.diagnostics import visible
-from podium.model.ids import RunId
-from podium.model.runs import Run, RunPage, RunQuery
-from podium.model.transitions import RunStatus
+from podium.log.ids import RunId
+from podium.log.runs import Run, RunPage, RunQuery
+from podium.log.transitions import RunStatus
 from podium.operations.driving import RunDriver, drivers_of
 from podium.operations.retrying import retrying
 from podium.operations.runs import RunView, show_run
 from podium.ports.store import Store
+from podium.text import visible
 from podium.wiring import payload_store, runs_folder, system_clock
 
 

@@ -8,8 +8,8 @@ import click
 from podium.cli.output import print_json
 from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, using_store
-from podium.language.diagnostics import visible
 from podium.ports.store import Store, StoreStats
+from podium.text import visible
 from podium.wiring import check_store_name, payload_store, rebuild_at, runs_folder, use_configured_permissions
 
 _PROBLEMS = 1

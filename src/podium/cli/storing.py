@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import click
 
 from podium.cli.places import given_runs, remember_place
-from podium.model.ids import DEFAULT_TENANT
+from podium.log.ids import DEFAULT_TENANT
 from podium.ports.store import Store
 from podium.wiring import open_store, store_url, use_configured_permissions
 

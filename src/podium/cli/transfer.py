@@ -10,7 +10,7 @@ import click
 from podium.cli.output import print_json, spelled_json
 from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.pruning import Pruned, prune_runs
 from podium.operations.transfer import export_run, import_run
 from podium.ports.store import CreatedRun, Store

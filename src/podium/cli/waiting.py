@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from podium.cli.progress import ProgressView
-from podium.language.diagnostics import visible
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
-from podium.model.obligations import Obligation
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
+from podium.machine.obligations import Obligation
 from podium.ports.store import Store
+from podium.text import visible
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason

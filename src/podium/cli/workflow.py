@@ -9,11 +9,11 @@ from podium.cli.app import INVALID_FILE
 from podium.cli.output import print_diagnostics, print_json, print_table
 from podium.cli.reading import read_file
 from podium.cli.reporting import FORMATS, github, sarif
-from podium.core.plans import plan_bytes, steps_of, walk
-from podium.language.diagnostics import visible
 from podium.language.workflow import WorkflowReading
-from podium.model.plan import Plan, Step
 from podium.operations.workflows import load_workflow
+from podium.plan.loading import plan_bytes, steps_of, walk
+from podium.plan.plan import Plan, Step
+from podium.text import visible
 from podium.wiring import installed_providers
 
 _WORKSPACE = click.option(

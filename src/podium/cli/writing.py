@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from podium.language.diagnostics import visible
+from podium.text import visible
 
 # Not the fault of the command line: the root of the command line tells these.
 _OUTPUT_FAILED: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})

@@ -17,19 +17,19 @@ from uuid import uuid4
 
 import msgspec
 
-from podium.core.canonical import canonical_sha256
-from podium.core.machine import RULES_VERSION
-from podium.core.plans import located_steps, plan_bytes, steps_of
 from podium.environment import hide_environment
 from podium.errors import InvalidId, PodiumError, RunNotFound, RunRequestConflict, StoreUnavailable
-from podium.model.events import EventType, RunIdentity, encode_payload
-from podium.model.ids import RunId, check_id
-from podium.model.leases import DRIVER_LEASE, HeldLease, Lease
-from podium.model.obligations import Obligation
-from podium.model.plan import PLAIN_WORK, Agent, Call, Concurrency, Plan
-from podium.model.runs import EngineRunRef, NewRun, Run
-from podium.model.times import Timestamp, timestamp
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.events import EventType, RunIdentity, encode_payload
+from podium.log.ids import RunId, check_id
+from podium.log.leases import DRIVER_LEASE, HeldLease, Lease
+from podium.log.runs import EngineRunRef, NewRun, Run
+from podium.log.times import Timestamp, timestamp
+from podium.log.transitions import TERMINAL, RunStatus
+from podium.machine import RULES_VERSION
+from podium.machine.obligations import Obligation
+from podium.plan.canonical import canonical_sha256
+from podium.plan.loading import located_steps, plan_bytes, steps_of
+from podium.plan.plan import PLAIN_WORK, Agent, Call, Concurrency, Plan
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest

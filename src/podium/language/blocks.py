@@ -7,12 +7,9 @@ the whole list shows is checked.
 from itertools import pairwise
 from typing import Any, Final
 
-from podium.core.flow import Way, way_on
-from podium.core.plans import walk
 from podium.language.codes import Code
 from podium.language.conditions import condition_of
 from podium.language.declaring import ERROR, START, WorkflowContext
-from podium.language.diagnostics import quoted
 from podium.language.grammar import ACTIONS, BESIDE, RECORDS
 from podium.language.kinds import Kinds
 from podium.language.kinds import told as told_kinds
@@ -41,7 +38,9 @@ from podium.language.values import (
     texts_at,
     value_at,
 )
-from podium.model.plan import (
+from podium.machine.flow import Way, way_on
+from podium.plan.loading import walk
+from podium.plan.plan import (
     Block,
     Body,
     Call,
@@ -57,6 +56,7 @@ from podium.model.plan import (
     Target,
     While,
 )
+from podium.text import quoted
 
 # What the log keeps of a path, less room for numbers of iterations and visits.
 _MOST_PATH: Final = 1024

@@ -4,13 +4,12 @@ import re
 from typing import Final
 
 from podium.language.codes import Code
-from podium.language.diagnostics import quoted
 from podium.language.problems import suggestion
 from podium.language.references import Names, Place, not_visible
 from podium.language.scopes import NotVisible, find_step
 from podium.language.tree import Mapping, Node, Scalar, Sequence
 from podium.language.values import expression_of, text_of
-from podium.model.conditions import (
+from podium.plan.conditions import (
     All,
     AnyOf,
     Condition,
@@ -21,6 +20,7 @@ from podium.model.conditions import (
     StepIs,
     StepState,
 )
+from podium.text import quoted
 
 _VALUE_OF_A_VARIABLE: Final = re.compile(r"\$\{env\.(\w+)\}")
 _STEP_STATES: Final[dict[str, StepState]] = {

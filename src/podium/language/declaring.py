@@ -9,9 +9,7 @@ from typing import Final
 
 import msgspec
 
-from podium.core.graph import order
 from podium.language.codes import Code
-from podium.language.diagnostics import quoted
 from podium.language.grammar import ACTIONS
 from podium.language.problems import Problems, suggestion
 from podium.language.references import NAMESPACES, Names, WorkflowNames
@@ -25,11 +23,13 @@ from podium.language.values import (
     scalar_at,
     value_at,
 )
-from podium.model.plan import (
+from podium.plan.graph import order
+from podium.plan.plan import (
     MOST_NESTED,
     Body,
     Discipline,
 )
+from podium.text import quoted
 
 # What a name may not contain (D03): these are syntax in references and paths.
 _NOT_IN_NAMES: Final = re.compile(r"""[.\[\]{}"|/#]|:-""")

@@ -18,6 +18,7 @@ from unicodedata import category, east_asian_width
 
 from podium.language.codes import Code
 from podium.language.source import Source
+from podium.text import quoted, visible
 
 # A file with more problems than this is not mended by reading about all of them; and a hostile file must
 # not be able to fill the memory with complaints about itself.
@@ -141,18 +142,6 @@ class Report:
         )
 
 
-def visible(text: str) -> str:
-    """The text with everything spelled out that a terminal would obey instead of show."""
-    if text.isprintable():
-        return text
-    return "".join(c if c == "\t" or category(c) not in _UNSEEN else _spelled(c) for c in text)
-
-
-def quoted(value: str) -> str:
-    """A value from the file as a message shows it: in quotes, and cut when it is long."""
-    return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
-
-
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence that suggests the nearest known word, or nothing if none is near."""
     written = {other.lower(): other for other in known}
@@ -167,17 +156,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 _MOST_CANDIDATES = 500
-# Control, format (which turn the direction of text), surrogate, line and paragraph separators.
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-
-
-def _spelled(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
 
 
 def _width(character: str) -> int:
-    if category(character) in _UNSEEN:
-        return len(_spelled(character))
+    if character == "\t":
+        return 2  # A terminal moves to its next stop; a mark of one column would be easy to miss.
+    if (shown := visible(character)) != character:
+        return len(shown)
     if category(character) in ("Mn", "Me"):
         return 0
     return 2 if east_asian_width(character) in "WF" else 1

@@ -8,7 +8,7 @@ a part of the expression. Precedence is Python's, weakest first:
     or    and    not    == != < <= > >= in, not in    + -    * / %    - (sign)
 
 Whatever can be said while the file is read is said then: the first problem ends the reading, with its place in the
-text. What the operators mean, and why, stands in `core/expressions.py`.
+text. What the operators mean, and why, stands in `expressions/evaluate.py`.
 """
 
 import re
@@ -17,12 +17,9 @@ from typing import Final, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from podium.core.expressions import LARGEST, is_numeric_text
-from podium.core.patterns import InvalidPattern, compile_pattern
-from podium.language.diagnostics import did_you_mean, quoted
-from podium.language.kinds import Kinds, told
-from podium.language.templates import ExpressionProblem, OnReference, parse_reference, resolved, unescape
-from podium.model.expressions import (
+from podium.expressions.evaluate import LARGEST, is_numeric_text
+from podium.expressions.patterns import InvalidPattern, compile_pattern
+from podium.expressions.types import (
     Binary,
     BinaryOperator,
     Call,
@@ -37,6 +34,10 @@ from podium.model.expressions import (
     Reference,
     Unary,
 )
+from podium.language.diagnostics import did_you_mean
+from podium.language.kinds import Kinds, told
+from podium.language.templates import ExpressionProblem, OnReference, parse_reference, resolved, unescape
+from podium.text import quoted
 
 __all__ = ["ExpressionProblem", "OnReference", "parse_expression"]
 

@@ -8,12 +8,13 @@ written it counts for every name it could become.
 import re
 from typing import NamedTuple
 
+from podium.expressions.types import Template, Text
 from podium.language.codes import Code
-from podium.language.diagnostics import did_you_mean, quoted
+from podium.language.diagnostics import did_you_mean
 from podium.language.files import Files
 from podium.language.problems import Problems
 from podium.language.tree import Node
-from podium.model.expressions import Template, Text
+from podium.text import quoted
 
 
 class _Wanted(NamedTuple):

@@ -3,9 +3,7 @@
 from collections.abc import Mapping as MappingOf
 from typing import Any, Final
 
-from podium.core.declared import fits
 from podium.language.codes import Code
-from podium.language.diagnostics import quoted
 from podium.language.kinds import Kinds
 from podium.language.kinds import told as told_kinds
 from podium.language.problems import Problems, suggestion
@@ -13,7 +11,9 @@ from podium.language.references import KIND_OF_INPUT
 from podium.language.shapes import Checker
 from podium.language.tree import Mapping, Node, Sequence, told
 from podium.language.values import literal_of, scalar_at, value_at
-from podium.model.plan import Input
+from podium.plan.declared import fits
+from podium.plan.plan import Input
+from podium.text import quoted
 
 _TOLD: Final = {
     "string": "text",

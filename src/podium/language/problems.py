@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from podium.language.codes import Code
-from podium.language.diagnostics import Report, Severity, did_you_mean, quoted
+from podium.language.diagnostics import Report, Severity, did_you_mean
 from podium.language.scalars import span_in_file
 from podium.language.tree import Mapping, Node, Scalar, mark
+from podium.text import quoted
 
 
 class Problems:

@@ -23,9 +23,10 @@ from yaml import (
 )
 
 from podium.language.codes import Code
-from podium.language.diagnostics import Report, quoted
+from podium.language.diagnostics import Report
 from podium.language.source import Source
 from podium.language.tree import Entry, Mapping, Node, Scalar, Sequence
+from podium.text import quoted
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_DEPTH: Final = 64

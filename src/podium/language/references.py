@@ -12,14 +12,15 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from podium.expressions.types import Reference
 from podium.language.codes import Code
-from podium.language.diagnostics import Severity, did_you_mean, quoted
+from podium.language.diagnostics import Severity, did_you_mean
 from podium.language.kinds import Kinds
 from podium.language.problems import Problems, suggestion
 from podium.language.scopes import Declared, NotVisible, Scope, find_step
 from podium.language.tree import Mapping as MappingNode
 from podium.language.tree import Scalar
-from podium.model.expressions import Reference
+from podium.text import quoted
 
 # Told of a reference and its place in a text: the reference with ids for names, and what is known of its value.
 Resolve: TypeAlias = Callable[[Reference, int, int], tuple[Reference, Kinds]]

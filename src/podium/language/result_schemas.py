@@ -1,18 +1,18 @@
 """Is what a step's result is held against a JSON Schema at all?
 
-The keywords that `podium.core.json_schema` reads, and those that hold further schemas, have to be of the form that the
-standard gives them. Words it does not know may be anything: the standard lets them pass, and so do agents' programs.
+The keywords that `expressions/json_schema.py` reads, and those that hold further schemas, have to be of the form that
+the standard gives them. Words it does not know may be anything: the standard lets them pass, as agents' programs do.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from podium.core.json_schema import JSON_TYPES, leads_somewhere
-from podium.core.patterns import InvalidPattern, compile_pattern
-from podium.language.diagnostics import quoted
+from podium.expressions.json_schema import JSON_TYPES, leads_somewhere
+from podium.expressions.patterns import InvalidPattern, compile_pattern
 from podium.language.problems import suggestion
 from podium.language.tree import NodePath
+from podium.text import quoted
 
 
 class Mistake(NamedTuple):

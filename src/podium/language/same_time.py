@@ -7,18 +7,18 @@ from posixpath import normpath
 
 import msgspec
 
-from podium.core.graph import order
 from podium.language.codes import Code
-from podium.language.diagnostics import quoted
 from podium.language.problems import Problems
 from podium.language.scopes import Declared, Scope, waits_for
 from podium.language.tree import Scalar
 from podium.language.values import (
     value_at,
 )
-from podium.model.plan import (
+from podium.plan.graph import order
+from podium.plan.plan import (
     Body,
 )
+from podium.text import quoted
 
 
 class Written(msgspec.Struct):

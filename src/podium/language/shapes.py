@@ -15,10 +15,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from podium.core.canonical import LARGEST_INTEGER, WRITTEN_WITH_EXPONENT
 from podium.language.codes import Code
-from podium.language.diagnostics import Report, did_you_mean, quoted
+from podium.language.diagnostics import Report, did_you_mean
 from podium.language.tree import Mapping, Node, Scalar, Sequence, mark, told
+from podium.plan.canonical import LARGEST_INTEGER, WRITTEN_WITH_EXPONENT
+from podium.text import quoted
 
 
 class _Part(msgspec.Struct, frozen=True):

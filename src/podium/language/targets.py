@@ -3,13 +3,13 @@
 from typing import Final
 
 from podium.language.codes import Code
-from podium.language.diagnostics import quoted
 from podium.language.problems import suggestion
 from podium.language.references import Names, Place
 from podium.language.scopes import Declared, NotVisible, Scope, find_step, is_meant
 from podium.language.tree import Mapping, Node, Scalar
 from podium.language.values import text_of
-from podium.model.plan import Break, Continue, End, Error, ErrorStep, Goto, Handlers, Target
+from podium.plan.plan import Break, Continue, End, Error, ErrorStep, Goto, Handlers, Target
+from podium.text import quoted
 
 _RESERVED: Final[dict[str, Target]] = {
     "_end": End(),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from podium.core.canonical import LARGEST_INTEGER, comes_back
+from podium.expressions.types import Text
 from podium.language.codes import Code
 from podium.language.conditions import step_named
-from podium.language.diagnostics import Report, quoted
+from podium.language.diagnostics import Report
 from podium.language.files import Files, FoundFile
 from podium.language.input_files import FileUses
 from podium.language.inputs import enum_of
@@ -34,8 +34,8 @@ from podium.language.values import (
     texts_at,
     value_at,
 )
-from podium.model.expressions import Text
-from podium.model.plan import (
+from podium.plan.canonical import LARGEST_INTEGER, comes_back
+from podium.plan.plan import (
     PLAIN_WORK,
     Agent,
     Approval,
@@ -53,6 +53,7 @@ from podium.model.plan import (
     Set,
     Work,
 )
+from podium.text import quoted
 
 if TYPE_CHECKING:
     from podium.language.result_schemas import Mistake

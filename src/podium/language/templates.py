@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from podium.core.expressions import PLAIN_PART
-from podium.language.diagnostics import quoted
+from podium.expressions.evaluate import PLAIN_PART
+from podium.expressions.types import Reference, Template, Text
 from podium.language.kinds import Kinds
-from podium.model.expressions import Reference, Template, Text
+from podium.text import quoted
 
 # More parts than any real path has: a lookup walks them one by one.
 MOST_PARTS: Final = 64

@@ -3,15 +3,15 @@
 from collections.abc import Mapping as MappingOf
 from typing import Any, Final
 
+from podium.expressions.types import Data, DataList, DataMap, Expression, Reference, Template, Text
 from podium.language.codes import Code
-from podium.language.diagnostics import Severity, quoted
+from podium.language.diagnostics import Severity
 from podium.language.expressions import parse_expression
 from podium.language.kinds import Kinds
 from podium.language.references import Names, Place
 from podium.language.templates import ExpressionProblem, OnReference, command_words, parse_template
 from podium.language.tree import Mapping, Node, Plain, Scalar, Sequence, plain
-from podium.model.expressions import Expression, Reference, Template, Text
-from podium.model.plan import Data, DataList, DataMap
+from podium.text import quoted
 
 # What people write when they believe a shell reads the line.
 _SHELL_WORDS: Final = frozenset({"|", "||", "&&", ";", "&", ">", ">>", "<", "<<", "2>", "2>&1", "*"})

@@ -1,6 +1,6 @@
 """A workflow file becomes a plan.
 
-    text --reader--> tree --shapes, grammar--> checked tree --blocks, tasks--> Workflow --core.plans--> Plan
+    text --reader--> tree --shapes, grammar--> checked tree --blocks, tasks--> Workflow --plan.loading--> Plan
 
 Every problem is reported, each with its position; a plan comes out only if there is no error. The same text gives the
 same plan on any machine: other files come in through `Files`, and nothing else is asked.
@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.plans import FINALLY, depth_of, plan_of
+from podium.expressions.types import Data
 from podium.language.blocks import block_of
 from podium.language.codes import Code
 from podium.language.declaring import ERROR, START, WorkflowContext, declare
-from podium.language.diagnostics import Diagnostic, Report, Severity, quoted
+from podium.language.diagnostics import Diagnostic, Report, Severity
 from podium.language.files import Files, FoundFile, NoFiles
 from podium.language.grammar import RECORDS, WORKFLOW
 from podium.language.input_files import FileUses
@@ -54,19 +54,20 @@ from podium.language.values import (
     texts_at,
     value_at,
 )
-from podium.model.plan import (
+from podium.plan.loading import FINALLY, depth_of, plan_of
+from podium.plan.plan import (
     MOST_NESTED,
     Block,
     Body,
     Call,
     Concurrency,
-    Data,
     Discipline,
     Plan,
     ProviderTemplate,
     Step,
     Workflow,
 )
+from podium.text import quoted
 
 # Each level of steps takes up to four levels of YAML.
 _YAML_DEPTH: Final = 4 * MOST_NESTED + 32

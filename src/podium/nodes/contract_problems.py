@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from podium.language import tree
 from podium.language.codes import Code
-from podium.language.diagnostics import Report, did_you_mean, quoted
+from podium.language.diagnostics import Report, did_you_mean
 from podium.language.tree import NodePath
 from podium.nodes.definition import ModelExecutionGraph, ModelSemVer
 from podium.nodes.validation import (
@@ -24,6 +24,7 @@ from podium.nodes.validation import (
     ProblemKind,
     told_cycle,
 )
+from podium.text import quoted
 
 _MOST_NAMES: Final = 10
 

@@ -17,13 +17,13 @@ from uuid import UUID
 from annotated_types import Ge, Le
 from pydantic import BaseModel
 
-from podium.core import graph
 from podium.nodes.definition import (
     ModelWorkflowDefinition,
     ModelWorkflowDefinitionMetadata,
     ModelWorkflowStep,
 )
 from podium.nodes.enums import EnumActionType, EnumExecutionMode
+from podium.plan import graph
 
 # Where an action of each step type goes. `conditional` is a word of the language without a route: reserved.
 ROUTES: Final[dict[str, tuple[EnumActionType, str]]] = {

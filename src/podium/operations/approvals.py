@@ -2,8 +2,8 @@
 
 import msgspec
 
-from podium.model.events import EventType
-from podium.model.ids import RunId
+from podium.log.events import EventType
+from podium.log.ids import RunId
 from podium.ports.store import EventLog
 
 _BATCH = 5000

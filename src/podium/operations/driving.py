@@ -7,11 +7,11 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from podium.model.ids import RunId
-from podium.model.leases import DRIVER_LEASE, HeldLease
-from podium.model.runs import Run
-from podium.model.times import Timestamp, moment, timestamp
-from podium.model.transitions import RunStatus
+from podium.log.ids import RunId
+from podium.log.leases import DRIVER_LEASE, HeldLease
+from podium.log.runs import Run
+from podium.log.times import Timestamp, moment, timestamp
+from podium.log.transitions import RunStatus
 from podium.ports.store import Store
 from podium.runtime import holders
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from podium.errors import PodiumError
-from podium.model.events import EventType
-from podium.model.runs import Run
+from podium.log.events import EventType
+from podium.log.runs import Run
 from podium.ports.engine import EnvFiles
 from podium.ports.store import Store
 from podium.runtime.rundir import RunDirectory

@@ -6,15 +6,15 @@ from datetime import datetime
 from shlex import quote
 from typing import NamedTuple
 
-from podium.core.machine import Machine
-from podium.core.machine.reopening import Cause, causes
-from podium.model.obligations import Obligation
-from podium.model.plan import Plan
-from podium.model.runs import Run
-from podium.model.times import Timestamp, moment
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.runs import Run
+from podium.log.times import Timestamp, moment
+from podium.log.transitions import TERMINAL, RunStatus
+from podium.machine import Machine
+from podium.machine.obligations import Obligation
+from podium.machine.reopening import Cause, causes
 from podium.operations.driving import RunDriver, undriven
 from podium.operations.retrying import RETRYING
+from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
 from podium.runtime.slots import describe_line

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from podium.core.declared import parse_text, problem_of
 from podium.errors import PodiumError
 from podium.language.diagnostics import did_you_mean
-from podium.model.plan import Input, Workflow
+from podium.plan.declared import parse_text, problem_of
+from podium.plan.plan import Input, Workflow
 
 
 class InvalidInput(PodiumError):

@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from podium.model.events import EventRecord, EventType
-from podium.model.runs import Run
-from podium.model.transitions import RunStatus
+from podium.log.events import EventRecord, EventType
+from podium.log.runs import Run
+from podium.log.transitions import RunStatus
 from podium.ports.store import EventLog
 
 _LOOK_BACK: Final = 100

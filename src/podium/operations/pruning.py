@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from podium.errors import RunNotFound, RunNotPrunable
-from podium.model.ids import RunId
-from podium.model.runs import Run, RunQuery
-from podium.model.times import timestamp
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.ids import RunId
+from podium.log.runs import Run, RunQuery
+from podium.log.times import timestamp
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from podium.core.canonical import canonical_sha256
 from podium.errors import PodiumError
-from podium.model.events import EventType, RunIdentity
+from podium.log.events import EventType, RunIdentity
 from podium.operations.transfer import EventLine, write_of
+from podium.plan.canonical import canonical_sha256
 from podium.ports.store import Store
 from podium.runtime.kept_plan import PLAN
 from podium.runtime.restoring import files_to_keep

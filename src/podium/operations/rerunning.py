@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from podium.model.events import EventType
-from podium.model.ids import RunId
-from podium.model.plan import Plan
-from podium.model.runs import Run
+from podium.log.events import EventType
+from podium.log.ids import RunId
+from podium.log.runs import Run
 from podium.operations.inputs import InvalidInput, check_inputs
+from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan, load_source

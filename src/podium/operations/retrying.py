@@ -7,10 +7,10 @@ a look at the plan.
 from pathlib import Path
 from typing import Final
 
-from podium.core.plans import walk
-from podium.model.plan import Plan
-from podium.model.runs import Run
-from podium.model.transitions import RunStatus
+from podium.log.runs import Run
+from podium.log.transitions import RunStatus
+from podium.plan.loading import walk
+from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.runtime.kept_plan import PlanMissing, load_plan
 from podium.runtime.replaying import replayed

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from podium.core.project import RunSnapshot
-from podium.model.events import EventRecord
-from podium.model.runs import Run
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventRecord
+from podium.log.fold import RunSnapshot
+from podium.log.runs import Run
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.transitions import TERMINAL
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.alerts import Alerting

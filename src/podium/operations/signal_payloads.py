@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from podium.errors import PodiumError
-from podium.model.events import encode_payload
+from podium.log.events import encode_payload
 
 _MAX_BYTES: Final = 64 * 1024
 _MAX_REASON: Final = 1000

@@ -12,17 +12,17 @@ from uuid import uuid4
 
 import msgspec
 
-from podium.core.declared import parse_text
-from podium.core.machine import Machine
-from podium.core.machine.signals import form_asked_by
 from podium.errors import PodiumError
-from podium.model.commands import Record
-from podium.model.events import EventType, EventWrite, encode_payload
-from podium.model.plan import Plan
-from podium.model.runs import Run
-from podium.model.times import seconds_between, timestamp
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventType, EventWrite, encode_payload
+from podium.log.runs import Run
+from podium.log.times import seconds_between, timestamp
+from podium.log.transitions import TERMINAL
+from podium.machine import Machine
+from podium.machine.commands import Record
+from podium.machine.signals import form_asked_by
 from podium.operations.signal_payloads import InvalidSignal, check_payload
+from podium.plan.declared import parse_text
+from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller

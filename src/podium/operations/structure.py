@@ -13,18 +13,18 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from podium.core.machine import Machine
-from podium.core.machine.budgets import Amount
-from podium.core.machine.reopening import causes
-from podium.core.plan_budgets import Budgets, budgets_of, with_budgets
-from podium.core.plans import walk
 from podium.errors import PodiumError
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
-from podium.model.leases import Lease
-from podium.model.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
-from podium.model.times import timestamp
-from podium.model.transitions import RunStatus
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
+from podium.log.leases import Lease
+from podium.log.times import timestamp
+from podium.log.transitions import RunStatus
+from podium.machine import Machine
+from podium.machine.budgets import Amount
+from podium.machine.reopening import causes
+from podium.plan.budgets import Budgets, budgets_of, with_budgets
+from podium.plan.loading import walk
+from podium.plan.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
 from podium.ports.store import Store
 from podium.runtime.kept_plan import load_plan, replace_plan
 from podium.runtime.lock import RunLock

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.envelope import encode_envelope
 from podium.errors import PodiumError
-from podium.model.events import EventWrite
-from podium.model.ids import DEFAULT_TENANT
-from podium.model.runs import Run, RunQuery
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.envelope import encode_envelope
+from podium.log.events import EventWrite
+from podium.log.ids import DEFAULT_TENANT
+from podium.log.runs import Run, RunQuery
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import NO_CONTENTS, CreatedRun, Store
 from podium.runtime.restoring import files_to_keep
 from podium.runtime.run_file import RunFacts, facts_of, new_run

@@ -20,8 +20,8 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from podium.errors import PodiumError
-from podium.model.artifacts import ArtifactRef
-from podium.model.times import Timestamp
+from podium.log.artifacts import ArtifactRef
+from podium.log.times import Timestamp
 
 
 class StoredArtifact(NamedTuple):

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from podium.model.alerts import Alert
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
+from podium.log.alerts import Alert
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
 
 
 class EventBus(Protocol):

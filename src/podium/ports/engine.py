@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from podium.model.events import EventRecord
-from podium.model.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
-from podium.model.obligations import Obligation
-from podium.model.plan import Plan
+from podium.log.events import EventRecord
+from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
+from podium.machine.obligations import Obligation
+from podium.plan.plan import Plan
 
 Observer = Callable[[Sequence[EventRecord]], None]
 

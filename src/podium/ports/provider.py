@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from podium.errors import PodiumError
-from podium.model.plan import ProviderTemplate
+from podium.plan.plan import ProviderTemplate
 
 # --- what is asked --------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from podium.errors import PodiumError
-from podium.model.secrets import SecretRef
+from podium.log.secrets import SecretRef
 
 
 class SecretsProvider(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from podium.model.plan import ProviderTemplate
+from podium.plan.plan import ProviderTemplate
 from podium.ports.provider import HttpCall, HttpResult, Provider
 from podium.providers import http_calls
 from podium.providers.prices import Price

@@ -6,10 +6,10 @@ and only whoever got it into the log calls the hook.
 
 import logging
 
-from podium.model.alerts import Alert, AlertCode
-from podium.model.events import EventType, encode_payload
-from podium.model.ids import RunId
-from podium.model.times import timestamp
+from podium.log.alerts import Alert, AlertCode
+from podium.log.events import EventType, encode_payload
+from podium.log.ids import RunId
+from podium.log.times import timestamp
 from podium.ports.bus import AlertHook
 from podium.ports.clock import Clock
 from podium.ports.store import EventLog

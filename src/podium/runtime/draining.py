@@ -4,8 +4,8 @@ import asyncio
 from typing import Final, Protocol
 
 from podium.errors import PodiumError
-from podium.model.alerts import Alert, AlertCode
-from podium.model.ids import RunId
+from podium.log.alerts import Alert, AlertCode
+from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 
 DRAIN_SECONDS: Final = 300.0

@@ -19,11 +19,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from podium.core.machine import Machine
-from podium.core.machine.tree import EndedIteration
 from podium.errors import InvalidEvent, LogMoved, PodiumError, StaleFence, StoreUnavailable
-from podium.model.commands import CancelTask, CancelTimer, Command, Probe, Question, Record, RunTask, SetTimer
-from podium.model.events import (
+from podium.log.events import (
     MOST_PAYLOAD_BYTES,
     EventRecord,
     EventType,
@@ -32,9 +29,21 @@ from podium.model.events import (
     check_payload,
     encode_payload,
 )
-from podium.model.leases import UNFENCED, Fence, WakeUp
-from podium.model.plan import Plan
-from podium.model.times import Timestamp, timestamp
+from podium.log.leases import UNFENCED, Fence, WakeUp
+from podium.log.times import Timestamp, timestamp
+from podium.machine import Machine
+from podium.machine.commands import (
+    CancelTask,
+    CancelTimer,
+    Command,
+    Probe,
+    Question,
+    Record,
+    RunTask,
+    SetTimer,
+)
+from podium.machine.tree import EndedIteration
+from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, Store
 from podium.runtime.drive_clock import MAX_WAIT_SECONDS, DriveClock

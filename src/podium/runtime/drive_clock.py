@@ -7,7 +7,7 @@ by a day, and one set forward would end an hour at once. So it is read once; aft
 from datetime import datetime, timedelta
 from typing import Final
 
-from podium.model.times import Timestamp, moment
+from podium.log.times import Timestamp, moment
 from podium.ports.clock import Clock
 
 # Timers are looked at this often: the event loop's own clock does not count the time that a machine sleeps.

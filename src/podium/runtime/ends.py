@@ -4,9 +4,9 @@ from typing import Final
 
 import msgspec
 
-from podium.model.events import EventRecord, EventType
-from podium.model.runs import Run
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventRecord, EventType
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL
 from podium.ports.engine import RunEnded
 from podium.ports.store import EventLog
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.canonical import canonical_sha256
-from podium.core.expressions import EvaluationError, Lookup
-from podium.core.machine.program import references_in
-from podium.core.templates import fill_in, is_spread, render, render_arguments
 from podium.errors import PodiumError
-from podium.model.expressions import Reference, Template
-from podium.model.plan import PLAIN_WORK, Agent, Command, DataList, DataMap, Limits, Prompt, Python
+from podium.expressions.evaluate import EvaluationError, Lookup
+from podium.expressions.templates import fill_in, is_spread, render, render_arguments
+from podium.expressions.types import DataList, DataMap, Reference, Template
+from podium.machine.program import references_in
+from podium.plan.canonical import canonical_sha256
+from podium.plan.plan import PLAIN_WORK, Agent, Command, Limits, Prompt, Python
 from podium.runtime.rundir import first_inside, inside
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.envelope import encode_envelope
-from podium.model.events import EventRecord, EventType
+from podium.log.envelope import encode_envelope
+from podium.log.events import EventRecord, EventType
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.view_trouble import ViewTrouble
 

@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from podium.core.plans import plan_bytes, read_plan
 from podium.errors import ContentDamaged, ContentMissing, PodiumError
-from podium.model.plan import Plan
-from podium.model.runs import Run
-from podium.model.times import Timestamp
+from podium.log.runs import Run
+from podium.log.times import Timestamp
+from podium.plan.loading import plan_bytes, read_plan
+from podium.plan.plan import Plan
 from podium.ports.store import Contents
 from podium.runtime.rundir import RunDirectory, write_atomically
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Final
 
 from podium.errors import PodiumError, StaleFence
-from podium.model.leases import Lease
+from podium.log.leases import Lease
 from podium.ports.store import Store
 from podium.runtime.drive import Driver
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from podium.errors import PodiumError
-from podium.model.leases import Lease
+from podium.log.leases import Lease
 from podium.runtime.holders import boot_id, start_of
 
 WAIT_SECONDS: Final = 10.0

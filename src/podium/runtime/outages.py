@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from podium.errors import PodiumError, StoreUnavailable
-from podium.model.times import Timestamp, later
+from podium.log.times import Timestamp, later
 from podium.ports.engine import Notice
 
 T = TypeVar("T")

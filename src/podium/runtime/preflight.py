@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from podium.core.plans import LocatedStep, located_steps
-from podium.core.redaction import SHORTEST
 from podium.errors import PodiumError
-from podium.model.plan import PLAIN_WORK, Agent, Command, Http, Plan, Work
+from podium.log.redaction import SHORTEST
+from podium.plan.loading import LocatedStep, located_steps
+from podium.plan.plan import PLAIN_WORK, Agent, Command, Http, Plan, Work
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.tasks.host import SecretMissing
 from podium.runtime.tasks.processes import find_program

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from podium.core.plans import LocatedStep
 from podium.errors import PodiumError
-from podium.model.expressions import Text
-from podium.model.plan import Agent
+from podium.expressions.types import Text
+from podium.plan.loading import LocatedStep
+from podium.plan.plan import Agent
 from podium.ports.provider import AgentSettings, Provider, ProviderMisconfigured, Providers
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.preflight import (

@@ -6,10 +6,10 @@ again anywhere, and several may work on one run: an older snapshot never replace
 
 from typing import Final
 
-from podium.core.project import EMPTY, RunSnapshot, Steps, project_more, steps_named
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
-from podium.model.times import moment
+from podium.log.events import EventRecord
+from podium.log.fold import EMPTY, RunSnapshot, Steps, project_more, steps_named
+from podium.log.ids import RunId
+from podium.log.times import moment
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.alerts import Alerting

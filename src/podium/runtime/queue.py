@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.ports.store import Claimed, Leases
 
 logger = logging.getLogger(__name__)

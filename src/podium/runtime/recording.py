@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import Final
 
 from podium.errors import StoreUnavailable
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence, WakeUp
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence, WakeUp
 from podium.ports.store import AppendedEvent, EventLog
 from podium.runtime.patience import Patience
 

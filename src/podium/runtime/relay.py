@@ -14,8 +14,8 @@ from datetime import timedelta
 from typing import Final
 
 from podium.errors import RunNotFound
-from podium.model.alerts import Alert, AlertCode
-from podium.model.outbox import OutboxClaim
+from podium.log.alerts import Alert, AlertCode
+from podium.log.outbox import OutboxClaim
 from podium.ports.bus import EventBus
 from podium.ports.store import Outbox
 from podium.runtime.alerts import Alerting

@@ -8,12 +8,12 @@ same way a run that was open when the caller looked is never reopened for it.
 import msgspec
 
 from podium.errors import LogMoved, PodiumError
-from podium.model.events import EventType, encode_payload
-from podium.model.ids import RunId
-from podium.model.leases import Lease
-from podium.model.runs import Run
-from podium.model.times import timestamp
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.events import EventType, encode_payload
+from podium.log.ids import RunId
+from podium.log.leases import Lease
+from podium.log.runs import Run
+from podium.log.times import timestamp
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime import holders

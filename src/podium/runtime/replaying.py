@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from podium.core.machine import Machine
-from podium.model.ids import RunId
-from podium.model.plan import Plan
+from podium.log.ids import RunId
+from podium.machine import Machine
+from podium.plan.plan import Plan
 from podium.ports.store import EventLog
 from podium.runtime.spilling import Values, whole
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from podium.model.artifacts import ArtifactRef
-from podium.model.commands import RunTask
-from podium.model.events import EventRecord
-from podium.model.leases import Fence, Lease
-from podium.model.runs import Run
+from podium.log.artifacts import ArtifactRef
+from podium.log.events import EventRecord
+from podium.log.leases import Fence, Lease
+from podium.log.runs import Run
+from podium.machine.commands import RunTask
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, World

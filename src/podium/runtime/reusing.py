@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.machine import stopping
-from podium.core.plans import plan_path, walk
-from podium.core.templates import render
 from podium.errors import PodiumError
-from podium.model.commands import RunTask
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
-from podium.model.plan import PLAIN_WORK, Plan, Step
-from podium.model.runs import Run, RunQuery
+from podium.expressions.templates import render
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
+from podium.log.runs import Run, RunQuery
+from podium.machine import stopping
+from podium.machine.commands import RunTask
+from podium.plan.loading import plan_path, walk
+from podium.plan.plan import PLAIN_WORK, Plan, Step
 from podium.ports.store import EventLog, Store
 from podium.runtime.drive import Tasks
 from podium.runtime.fingerprints import Fingerprints, digest_of

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.model.events import RunIdentity
-from podium.model.runs import NewRun, Run
-from podium.model.times import Timestamp
+from podium.log.events import RunIdentity
+from podium.log.runs import NewRun, Run
+from podium.log.times import Timestamp
 from podium.runtime.rundir import RunDirectory, write_atomically
 
 _NAME: Final = "run.json"

@@ -7,9 +7,9 @@ log has moved on, the run is looked at again.
 from typing import Final
 
 from podium.errors import LogMoved
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.transitions import TERMINAL
 from podium.ports.store import Store
 
 # A log that moved on so often in a row belongs to a run that is busy: its end is not near enough to be waited for.

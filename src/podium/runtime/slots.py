@@ -14,15 +14,15 @@ from re import sub
 from typing import Any, Final
 from uuid import uuid4
 
-from podium.core.expressions import MISSING
-from podium.core.templates import render
 from podium.errors import InvalidId, PodiumError
-from podium.model.events import EventType, encode_payload
-from podium.model.ids import RunId, check_id
-from podium.model.leases import IN_LINE, Lease
-from podium.model.plan import Concurrency, Plan
-from podium.model.runs import Run
-from podium.model.times import timestamp
+from podium.expressions.evaluate import MISSING
+from podium.expressions.templates import render
+from podium.log.events import EventType, encode_payload
+from podium.log.ids import RunId, check_id
+from podium.log.leases import IN_LINE, Lease
+from podium.log.runs import Run
+from podium.log.times import timestamp
+from podium.plan.plan import Concurrency, Plan
 from podium.ports.clock import Clock
 from podium.ports.engine import Notice
 from podium.ports.store import SlotLine, Store

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol, TypeAlias
 import msgspec
 
 from podium.errors import ContentMissing, PayloadTooLarge, PodiumError
-from podium.model.artifacts import ArtifactRef
-from podium.model.events import MOST_PAYLOAD_BYTES, EventRecord, encode_payload
-from podium.model.ids import RunId
+from podium.log.artifacts import ArtifactRef
+from podium.log.events import MOST_PAYLOAD_BYTES, EventRecord, encode_payload
+from podium.log.ids import RunId
 from podium.ports.artifacts import ArtifactNotFound, ArtifactStore
 from podium.ports.store import Contents
 from podium.runtime.rundir import RunDirectory

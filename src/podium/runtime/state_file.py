@@ -13,22 +13,13 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from podium.core.machine.tree import EndedIteration
-from podium.core.plans import FINALLY
-from podium.core.usage import added, charge_of, steps_charged
-from podium.model.events import EventRecord, EventType
-from podium.model.plan import (
-    Block,
-    Call,
-    DataList,
-    ForEach,
-    Group,
-    Parallel,
-    Plan,
-    Step,
-    While,
-)
-from podium.model.times import Timestamp, seconds_between
+from podium.expressions.types import DataList
+from podium.log.events import EventRecord, EventType
+from podium.log.times import Timestamp, seconds_between
+from podium.log.usage import added, charge_of, steps_charged
+from podium.machine.tree import EndedIteration
+from podium.plan.loading import FINALLY
+from podium.plan.plan import Block, Call, ForEach, Group, Parallel, Plan, Step, While
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.view_trouble import ViewTrouble
 

@@ -12,10 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.core.machine import Machine
-from podium.core.plans import plan_path, walk
-from podium.model.commands import Record
-from podium.model.events import (
+from podium.log.events import (
     MOST_PAYLOAD_BYTES,
     EventRecord,
     EventType,
@@ -23,9 +20,12 @@ from podium.model.events import (
     RunIdentity,
     encode_payload,
 )
-from podium.model.ids import RunId
-from podium.model.plan import Approval, Plan
-from podium.model.times import Timestamp
+from podium.log.ids import RunId
+from podium.log.times import Timestamp
+from podium.machine import Machine
+from podium.machine.commands import Record
+from podium.plan.loading import plan_path, walk
+from podium.plan.plan import Approval, Plan
 from podium.ports.store import EventLog
 from podium.runtime.spilling import Values, spill, whole
 from podium.runtime.writing import foreseen, new_event

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from podium.errors import PodiumError
-from podium.model.runs import Run
+from podium.log.runs import Run
 from podium.runtime.rundir import RunDirectory, write_atomically
 
 

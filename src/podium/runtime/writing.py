@@ -3,9 +3,9 @@
 import os
 from typing import Final
 
-from podium.model.events import NO_PAYLOAD, EventRecord, EventWrite, RunIdentity
-from podium.model.keys import key_v1, slot_of
-from podium.model.times import Timestamp
+from podium.log.events import NO_PAYLOAD, EventRecord, EventWrite, RunIdentity
+from podium.log.keys import key_v1, slot_of
+from podium.log.times import Timestamp
 
 
 def new_event(

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from podium.model.ids import DEFAULT_TENANT
+from podium.log.ids import DEFAULT_TENANT
 from podium.ports.secrets import SecretProviderFailed
 from podium.secrets.source import Scope
 

@@ -6,7 +6,7 @@ There is one environment for the whole process, so it belongs to the default ten
 import os
 from collections.abc import Collection, Mapping
 
-from podium.model.ids import DEFAULT_TENANT
+from podium.log.ids import DEFAULT_TENANT
 from podium.secrets.source import Scope
 
 

@@ -7,7 +7,7 @@ in the same words. Who asks learns nothing about what others have, and no messag
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from podium.model.secrets import SecretProviderName, SecretRef, SecretValues, is_secret_name
+from podium.log.secrets import SecretProviderName, SecretRef, SecretValues, is_secret_name
 from podium.ports.secrets import SecretNotFound, SecretProviderFailed
 from podium.secrets.source import Scope, SecretSource
 

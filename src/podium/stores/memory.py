@@ -17,11 +17,11 @@ from podium.errors import (
     RunRequestConflict,
     StoreUnavailable,
 )
-from podium.model.events import EventRecord, EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import IN_LINE, Fence, HeldLease, Lease, WakeUp
-from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.model.runs import (
+from podium.log.events import EventRecord, EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import IN_LINE, Fence, HeldLease, Lease, WakeUp
+from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.runs import (
     Backpressure,
     EngineRunRef,
     NewRun,
@@ -31,9 +31,9 @@ from podium.model.runs import (
     check_new_run,
     request_id_of,
 )
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.times import Timestamp, timestamp
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.times import Timestamp, timestamp
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.clock import Clock
 from podium.ports.store import (
     NO_CONTENTS,

@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
-from podium.model.events import EventRecord, EventWrite, RunIdentity, check_write
-from podium.model.ids import RunId
-from podium.model.keys import keys_of_other_ends
-from podium.model.leases import Fence, may_write
-from podium.model.runs import NewRun, Run, RunQuery, request_id_of
-from podium.model.times import Timestamp
-from podium.model.transitions import EXCLUDED_BY, TERMINAL, RunStatus, run_status_after
+from podium.log.events import EventRecord, EventWrite, RunIdentity, check_write
+from podium.log.ids import RunId
+from podium.log.keys import keys_of_other_ends
+from podium.log.leases import Fence, may_write
+from podium.log.runs import NewRun, Run, RunQuery, request_id_of
+from podium.log.times import Timestamp
+from podium.log.transitions import EXCLUDED_BY, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import AppendedEvent, SlotLine
 
 # Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.

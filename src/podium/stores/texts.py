@@ -1,6 +1,6 @@
 """Which texts a store takes, so that memory, SQLite and PostgreSQL give the same verdict.
 
-Ids and step paths have grammars of their own (`podium.model.ids`). Every other *name*, by which something is found
+Ids and step paths have grammars of their own (`podium.log.ids`). Every other *name*, by which something is found
 again (a bus, an owner, a wake-up, the ids of an engine), only has to be text that each store can keep and index:
 PostgreSQL keeps no NUL, no half characters, and no index entry of more than some 2,700 bytes.
 """
@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podium.errors import InvalidEvent, InvalidId
-from podium.model.events import encode_payload
-from podium.model.ids import check_step_id
-from podium.model.leases import WakeUp
-from podium.model.runs import EngineRunRef, NewRun, RunQuery
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.times import is_timestamp
+from podium.log.events import encode_payload
+from podium.log.ids import check_step_id
+from podium.log.leases import WakeUp
+from podium.log.runs import EngineRunRef, NewRun, RunQuery
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.times import is_timestamp
 from podium.ports.store import Limit
 
 # Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.

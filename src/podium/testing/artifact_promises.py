@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from podium.model.artifacts import ArtifactRef
+from podium.log.artifacts import ArtifactRef
 from podium.ports.artifacts import ArtifactCorrupt, ArtifactNotFound, ArtifactStore, StoredArtifact
 
 HELLO = b"hello, world"

@@ -3,10 +3,10 @@
 from typing import Any
 from uuid import UUID, uuid5
 
-from podium.model.events import EventWrite, RunIdentity, encode_payload
-from podium.model.ids import RunId
-from podium.model.keys import key_v1, slot_of
-from podium.model.runs import NewRun
+from podium.log.events import EventWrite, RunIdentity, encode_payload
+from podium.log.ids import RunId
+from podium.log.keys import key_v1, slot_of
+from podium.log.runs import NewRun
 
 _NAMESPACE = UUID("5b6fdb0c-3f0b-4d1b-8f0e-0f1d8a2f4c55")
 NOON = "2026-01-01T12:00:00.000000Z"

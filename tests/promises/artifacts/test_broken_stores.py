@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from podium.artifacts.local import LocalArtifacts
-from podium.model.artifacts import ArtifactRef
-from podium.model.times import Timestamp
+from podium.log.artifacts import ArtifactRef
+from podium.log.times import Timestamp
 from podium.testing.artifact_promises import ArtifactStorePromises
 from tests.promises.artifacts.local_world import LocalWorld
 

@@ -13,7 +13,7 @@ import pytest
 
 from podium.artifacts.files import RealFiles
 from podium.artifacts.local import LocalArtifacts
-from podium.model.artifacts import ArtifactRef
+from podium.log.artifacts import ArtifactRef
 from podium.ports.artifacts import ArtifactStoreUnavailable
 from podium.testing.artifact_promises import HELLO, LARGE, ArtifactStorePromises
 from tests.promises.artifacts.local_world import LocalWorld

@@ -14,7 +14,7 @@ import pytest
 from podium.artifacts import content as content_module
 from podium.artifacts import local
 from podium.artifacts.local import LocalArtifacts, _Draft
-from podium.model.artifacts import ArtifactRef
+from podium.log.artifacts import ArtifactRef
 from podium.ports.artifacts import ArtifactCorrupt, ArtifactNotFound
 from podium.testing.artifact_promises import missing, pieces
 from tests.promises.artifacts.power_loss import LossyFiles, PowerCut

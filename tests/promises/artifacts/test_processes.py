@@ -5,7 +5,7 @@ import multiprocessing
 from pathlib import Path
 
 from podium.artifacts.local import LocalArtifacts
-from podium.model.artifacts import ArtifactRef
+from podium.log.artifacts import ArtifactRef
 from podium.testing.artifact_promises import stored
 
 PROCESSES = 8

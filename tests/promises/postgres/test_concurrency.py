@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from podium.errors import RunRefused
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
-from podium.model.runs import Backpressure
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
+from podium.log.runs import Backpressure
 from podium.ports.store import Limit, Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import started

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from podium.errors import StoreUnavailable, StoreVersion
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
-from podium.model.leases import Fence
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
+from podium.log.leases import Fence
 from podium.ports.store import Store
 from podium.stores.postgres import PostgresStore
 from podium.testing.events import event

@@ -8,9 +8,9 @@ import psycopg
 import pytest
 
 from podium.errors import InvalidId, RunNotFound, StoreUnavailable
-from podium.model.ids import RunId
-from podium.model.leases import WakeUp
-from podium.model.runs import RunPage, RunQuery
+from podium.log.ids import RunId
+from podium.log.leases import WakeUp
+from podium.log.runs import RunPage, RunQuery
 from podium.stores.postgres import PostgresStore
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import R1, TTL, StorePromises, started

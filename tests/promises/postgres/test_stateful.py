@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from podium.model.runs import RunQuery
-from podium.model.transitions import RunStatus
+from podium.log.runs import RunQuery
+from podium.log.transitions import RunStatus
 from podium.stores.memory import MemoryStore
 from podium.stores.postgres import PostgresStore
 from podium.testing.clock import VirtualClock

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from podium.errors import StoreUnavailable
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence
 from podium.stores.postgres import PostgresStore
 from podium.testing.events import event
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from podium.errors import LogMoved, RunNotFound, StaleFence
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence, WakeUp
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence, WakeUp
 from podium.stores.sqlite import SqliteStore, appending, writer
 from podium.testing.events import NOON, event, new_run
 from podium.testing.store_promises import R1, started, types_in

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from podium.model.times import timestamp
+from podium.log.times import timestamp
 from podium.stores.sqlite import appending, outbox, ownership, tenants, writer
 from podium.stores.sqlite.appending import Append
 from podium.stores.sqlite.moments import Moment, Moments

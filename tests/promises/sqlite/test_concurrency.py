@@ -9,8 +9,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from podium.model.ids import RunId
-from podium.model.leases import Fence
+from podium.log.ids import RunId
+from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.store_promises import started
 from tests.promises.sqlite import writing

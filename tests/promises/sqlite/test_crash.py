@@ -8,8 +8,8 @@ import signal
 import time
 from pathlib import Path
 
-from podium.model.ids import RunId
-from podium.model.leases import Fence
+from podium.log.ids import RunId
+from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.store_promises import started
 from tests.promises.sqlite import writing

@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from podium.errors import StoreUnavailable
-from podium.model.events import EventWrite
-from podium.model.leases import Fence
+from podium.log.events import EventWrite
+from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event
 from podium.testing.store_promises import R1, started

@@ -22,9 +22,9 @@ import pytest
 from podium.engines.local import LocalEngine
 from podium.errors import RunNotFound
 from podium.language.workflow import read_workflow
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
-from podium.model.plan import Plan
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
+from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import BootClock, SqliteStore
 from tests.promises.sqlite.disks import PowerlessDisk, open_on

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from podium.buses.jsonl import JsonLinesBus, read_lines
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 from podium.runtime.relay import Relay
 from podium.stores.sqlite import SqliteStore

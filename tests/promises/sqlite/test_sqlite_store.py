@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from podium.errors import RunNotFound, StaleFence, StoreUnavailable, StoreVersion
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.ports.store import Limit, Store
 from podium.stores.migration_plan import Migration
 from podium.stores.sqlite import BootClock, SqliteStore, migrations

@@ -18,13 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from podium.errors import LogMoved, PodiumError
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence, Lease, WakeUp, attempt_name
-from podium.model.outbox import OutboxClaim, OutboxLine
-from podium.model.runs import Backpressure, EngineRunRef, RunQuery
-from podium.model.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
-from podium.model.transitions import RunStatus, StepStatus
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence, Lease, WakeUp, attempt_name
+from podium.log.outbox import OutboxClaim, OutboxLine
+from podium.log.runs import Backpressure, EngineRunRef, RunQuery
+from podium.log.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
+from podium.log.transitions import RunStatus, StepStatus
 from podium.ports.store import Claimed, Limit
 from podium.stores.memory import MemoryStore
 from podium.stores.sqlite import SqliteStore

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from podium.errors import StoreUnavailable
-from podium.model.leases import Fence
+from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event
 from podium.testing.store_promises import R1, started

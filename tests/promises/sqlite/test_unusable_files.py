@@ -13,8 +13,8 @@ import apsw
 import pytest
 
 from podium.errors import PodiumError, StoreUnavailable, StoreVersion
-from podium.model.events import EventRecord
-from podium.model.leases import Fence
+from podium.log.events import EventRecord
+from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import R1, TTL, started

@@ -11,8 +11,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from podium.model.ids import RunId
-from podium.model.leases import Fence
+from podium.log.ids import RunId
+from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event
 

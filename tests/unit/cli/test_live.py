@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from podium.cli.live import LiveView
-from podium.model.events import EventType
+from podium.log.events import EventType
 from tests.unit.machine.hosting import START, record_of
 
 

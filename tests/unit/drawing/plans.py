@@ -1,9 +1,9 @@
 """Plans to draw: written as files, because that is what people draw."""
 
-from podium.core.picture import Picture, picture_of
+from podium.drawing import shown
+from podium.drawing.picture import Picture, picture_of
 from podium.language.workflow import read_workflow
-from podium.model.plan import Plan
-from podium.operations.drawing import shown
+from podium.plan.plan import Plan
 
 EVERY_KIND = """
 version: "2.0"

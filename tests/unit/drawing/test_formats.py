@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from podium.core.picture import Box, Exit, Picture
-from podium.operations.drawing import FORMATS, drawn, shown
+from podium.drawing import FORMATS, drawn, shown
+from podium.drawing.picture import Box, Exit, Picture
 from tests.unit.drawing import plans
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from podium.core.layout import Layout, PlacedBox, columns, cut, laid_out
+from podium.drawing.layout import Layout, PlacedBox, columns, cut, laid_out
 from tests.unit.drawing import plans
 
 PICTURES = {

@@ -1,6 +1,6 @@
 """Which boxes and arrows a plan has."""
 
-from podium.core.picture import Box, Exit, Picture
+from podium.drawing.picture import Box, Exit, Picture
 from tests.unit.drawing.plans import EVERY_KIND, flow, picture
 
 

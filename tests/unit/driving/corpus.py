@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from podium.model.plan import Plan
+from podium.plan.plan import Plan
 from tests.unit.machine.hosting import plan_of
 
 _READ: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("corpus.yaml").read_text())

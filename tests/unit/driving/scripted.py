@@ -14,17 +14,17 @@ from uuid import uuid4
 
 import msgspec
 
-from podium.core.expressions import MISSING, EvaluationError
-from podium.core.machine import RULES_VERSION
-from podium.core.templates import render
-from podium.model.commands import Question, RunTask
-from podium.model.events import EventRecord, EventType, EventWrite, RunIdentity, encode_payload
-from podium.model.ids import RunId
-from podium.model.keys import key_v1, slot_of
-from podium.model.leases import Lease
-from podium.model.plan import Agent, Command, Plan
-from podium.model.runs import NewRun
-from podium.model.times import timestamp
+from podium.expressions.evaluate import MISSING, EvaluationError
+from podium.expressions.templates import render
+from podium.log.events import EventRecord, EventType, EventWrite, RunIdentity, encode_payload
+from podium.log.ids import RunId
+from podium.log.keys import key_v1, slot_of
+from podium.log.leases import Lease
+from podium.log.runs import NewRun
+from podium.log.times import timestamp
+from podium.machine import RULES_VERSION
+from podium.machine.commands import Question, RunTask
+from podium.plan.plan import Agent, Command, Plan
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, Happening, Observer, World
 from podium.runtime.tasks.order import TaskResult, completed, failed, stopped

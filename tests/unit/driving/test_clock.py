@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.core.machine import RULES_VERSION
-from podium.model.events import EventRecord, EventType
-from podium.model.leases import Lease
-from podium.model.times import moment
+from podium.log.events import EventRecord, EventType
+from podium.log.leases import Lease
+from podium.log.times import moment
+from podium.machine import RULES_VERSION
 from podium.runtime.drive import Driver, Happening, World
 from podium.runtime.drive_clock import DriveClock
 from podium.testing.clock import VirtualClock

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.core.machine import Machine
 from podium.errors import StaleFence, StoreUnavailable
-from podium.model.commands import CancelTask, RunTask
-from podium.model.events import EventRecord, EventType
-from podium.model.leases import Fence, Lease
+from podium.log.events import EventRecord, EventType
+from podium.log.leases import Fence, Lease
+from podium.machine import Machine
+from podium.machine.commands import CancelTask, RunTask
 from podium.runtime.drive import LogDoesNotFit
 from podium.runtime.tasks.order import TaskResult, completed
 from podium.wiring import open_store
@@ -186,7 +186,7 @@ def test_a_signal_costs_the_same_in_a_long_run(monkeypatch: pytest.MonkeyPatch) 
 
 _SENDER = """
 import asyncio, random, sys
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.wiring import open_store
 from tests.unit.driving.scripted import Scripted, signal
 from tests.unit.machine.hosting import plan_of

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.model.ids import RunId
-from podium.model.leases import Fence, Lease
+from podium.log.ids import RunId
+from podium.log.leases import Fence, Lease
 from podium.runtime import lock as lock_module
 from podium.runtime.lock import RunLock, RunLocked
 

@@ -21,8 +21,8 @@ import pytest
 
 from podium.engines.local import LocalEngine
 from podium.language.workflow import read_workflow
-from podium.model.events import EventRecord
-from podium.model.plan import Plan
+from podium.log.events import EventRecord
+from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import BootClock, SqliteStore
 from tests.promises.sqlite.disks import CountingDisk

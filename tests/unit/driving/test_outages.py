@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine import RULES_VERSION
 from podium.errors import StaleFence, StoreUnavailable
-from podium.model.commands import RunTask
-from podium.model.events import EventType
-from podium.model.leases import Lease
+from podium.log.events import EventType
+from podium.log.leases import Lease
+from podium.machine import RULES_VERSION
+from podium.machine.commands import RunTask
 from podium.ports.engine import Notice
 from podium.runtime.drive import Driver, Happening, World
 from podium.runtime.lease_keeper import LeaseKeeper

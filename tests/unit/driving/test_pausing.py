@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from podium.model.commands import RunTask
-from podium.model.events import EventRecord, EventType
+from podium.log.events import EventRecord, EventType
+from podium.machine.commands import RunTask
 from tests.unit.driving.scripted import Scripted, memory, signal
 from tests.unit.machine.hosting import plan_of
 

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.core.machine import RULES_VERSION, Machine
-from podium.core.project import project
-from podium.model.commands import RunTask
-from podium.model.events import EventRecord, EventType, EventWrite
-from podium.model.ids import RunId
-from podium.model.plan import Plan
-from podium.model.times import timestamp
+from podium.log.events import EventRecord, EventType, EventWrite
+from podium.log.fold import project
+from podium.log.ids import RunId
+from podium.log.times import timestamp
+from podium.machine import RULES_VERSION, Machine
+from podium.machine.commands import RunTask
+from podium.plan.plan import Plan
 from podium.runtime.takeover import Original, Takeovers
 from tests.unit.driving.scripted import Scripted, memory, signal
 from tests.unit.machine.hosting import plan_of

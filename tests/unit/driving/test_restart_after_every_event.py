@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine import Machine
-from podium.model.events import EventRecord, EventType, EventWrite
-from podium.model.ids import RunId
+from podium.log.events import EventRecord, EventType, EventWrite
+from podium.log.ids import RunId
+from podium.machine import Machine
 from podium.ports.store import Store
 from podium.wiring import open_store
 from tests.unit.driving.corpus import AT_ONCE, CORPUS, plan_named

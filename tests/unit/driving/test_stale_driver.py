@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine import RULES_VERSION
 from podium.errors import StaleFence, StoreUnavailable
-from podium.model.events import EventType
-from podium.model.leases import Lease
+from podium.log.events import EventType
+from podium.log.leases import Lease
+from podium.machine import RULES_VERSION
 from podium.runtime.drive import Driver, Happening, World
 from podium.runtime.outages import Outages
 from tests.unit.driving.scripted import Scripted, ScriptedTasks, WallClock, memory

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine import Machine
-from podium.core.machine.tree import EndedIteration
-from podium.model.events import EventRecord, EventType
-from podium.model.plan import Plan
+from podium.log.events import EventRecord, EventType
+from podium.machine import Machine
+from podium.machine.tree import EndedIteration
+from podium.plan.plan import Plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.state_file import MOST_ITERATIONS, StateFile, StateFold
 from tests.torture.views import MachineFacts, views_agree

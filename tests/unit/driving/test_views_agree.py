@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from podium.model.commands import RunTask
-from podium.model.events import EventRecord
-from podium.model.plan import Plan
+from podium.log.events import EventRecord
+from podium.machine.commands import RunTask
+from podium.plan.plan import Plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks.order import TaskResult, completed, failed

@@ -3,18 +3,11 @@
 import pytest
 
 from podium.language.codes import Code
-from podium.language.diagnostics import (
-    MOST_PROBLEMS,
-    Diagnostic,
-    Report,
-    Severity,
-    did_you_mean,
-    quoted,
-    visible,
-)
+from podium.language.diagnostics import MOST_PROBLEMS, Diagnostic, Report, Severity, did_you_mean
 from podium.language.reader import read_yaml
 from podium.language.source import Source
 from podium.nodes.contract import read_contract
+from podium.text import quoted, visible
 
 ESCAPE = "\x1b"
 

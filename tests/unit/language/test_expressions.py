@@ -5,9 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from podium.language.expressions import ExpressionProblem, OnReference, parse_expression
-from podium.language.kinds import Kinds
-from podium.model.expressions import (
+from podium.expressions.types import (
     Binary,
     Call,
     Compare,
@@ -17,6 +15,8 @@ from podium.model.expressions import (
     Reference,
     Unary,
 )
+from podium.language.expressions import ExpressionProblem, OnReference, parse_expression
+from podium.language.kinds import Kinds
 
 X, Y = Reference(("x",)), Reference(("y",))
 

@@ -3,10 +3,10 @@
 import msgspec
 from hypothesis import given, settings
 
-from podium.core.expressions import told
+from podium.expressions.evaluate import told
+from podium.expressions.types import Expression, Reference
 from podium.language.expressions import parse_expression
 from podium.language.kinds import Kinds
-from podium.model.expressions import Expression, Reference
 from tests.unit.language.trees import references, trees
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from podium.expressions.types import Reference, Template, Text
 from podium.language.kinds import Kinds
 from podium.language.templates import (
     ExpressionProblem,
@@ -14,7 +15,6 @@ from podium.language.templates import (
     parse_template,
     split_command,
 )
-from podium.model.expressions import Reference, Template, Text
 
 X, Y = Reference(("x",)), Reference(("y",))
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from podium.model.expressions import Binary, Call, Compare, Expression, Listed, Logic, Reference, Unary
+from podium.expressions.types import Binary, Call, Compare, Expression, Listed, Logic, Reference, Unary
 
 LARGEST = 2**53 - 1
 

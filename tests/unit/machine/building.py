@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from podium.core.plans import plan_of
-from podium.model.conditions import Condition, FileExists, Holds
-from podium.model.expressions import Compare, Reference, Template
-from podium.model.plan import (
+from podium.expressions.types import Compare, Data, DataList, Reference, Template
+from podium.plan.conditions import Condition, FileExists, Holds
+from podium.plan.loading import plan_of
+from podium.plan.plan import (
     PLAIN_WORK,
     Agent,
     Approval,
@@ -17,8 +17,6 @@ from podium.model.plan import (
     Call,
     Command,
     Continue,
-    Data,
-    DataList,
     Discipline,
     End,
     Error,

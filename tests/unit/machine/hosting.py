@@ -10,15 +10,24 @@ from typing import Any
 
 import msgspec
 
-from podium.core.machine import Machine
-from podium.core.plans import plan_bytes
 from podium.language.diagnostics import Severity
 from podium.language.workflow import read_workflow
-from podium.model.commands import CancelTask, CancelTimer, Command, Probe, Question, Record, RunTask, SetTimer
-from podium.model.events import EventRecord, EventType, RunIdentity
-from podium.model.ids import RunId
-from podium.model.plan import Plan
-from podium.model.times import Timestamp, later
+from podium.log.events import EventRecord, EventType, RunIdentity
+from podium.log.ids import RunId
+from podium.log.times import Timestamp, later
+from podium.machine import Machine
+from podium.machine.commands import (
+    CancelTask,
+    CancelTimer,
+    Command,
+    Probe,
+    Question,
+    Record,
+    RunTask,
+    SetTimer,
+)
+from podium.plan.loading import plan_bytes
+from podium.plan.plan import Plan
 from tests.torture.invariants import check_launch
 
 START = "2026-01-01T12:00:00.000000Z"

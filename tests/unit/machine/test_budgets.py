@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine.budgets import Spending
-from podium.model.events import EventType
-from podium.model.plan import Budget, Join, Retry
+from podium.log.events import EventType
+from podium.machine.budgets import Spending
+from podium.plan.plan import Budget, Join, Retry
 from tests.torture.invariants import check
 from tests.unit.machine.building import (
     agent,

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from podium.model.commands import RunTask
-from podium.model.plan import DataList, Input, Join, Retry
+from podium.expressions.types import DataList
+from podium.machine.commands import RunTask
+from podium.plan.plan import Input, Join, Retry
 from tests.unit.machine.building import (
     NO,
     YES,

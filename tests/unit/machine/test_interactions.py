@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine import Machine
-from podium.core.machine.tree import Phase
 from podium.language.workflow import read_workflow
-from podium.model.commands import CancelTask, RunTask
-from podium.model.events import EventType
-from podium.model.plan import Budget, Join, Retry
+from podium.log.events import EventType
+from podium.machine import Machine
+from podium.machine.commands import CancelTask, RunTask
+from podium.machine.tree import Phase
+from podium.plan.plan import Budget, Join, Retry
 from tests.unit.machine.building import (
     NO,
     YES,
@@ -615,7 +615,7 @@ def test_gotos_are_counted_per_iteration() -> None:
 @pytest.mark.rule("D46")
 def test_a_run_has_a_last_resort_against_visits_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 27."""
-    monkeypatch.setattr("podium.core.machine.routing.MOST_VISITS", 30)
+    monkeypatch.setattr("podium.machine.routing.MOST_VISITS", 30)
     host = Host(plan(for_each("p", 200, gate("a"), gate("b")))).run()
     assert (host.ended, host.reason) == ("Failed", "cycle_guard")
 

@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from podium.core.machine.joins import decided
-from podium.model.plan import Join
+from podium.machine.joins import decided
+from podium.plan.plan import Join
 
 Rule = Literal["all", "any", "majority"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.model.plan import Join
+from podium.plan.plan import Join
 from tests.unit.machine.building import for_each, on, plan, task
 from tests.unit.machine.hosting import Host
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from podium.model.commands import RunTask
-from podium.model.events import EventType
-from podium.model.obligations import Obligation
-from podium.model.plan import Retry
+from podium.log.events import EventType
+from podium.machine.commands import RunTask
+from podium.machine.obligations import Obligation
+from podium.plan.plan import Retry
 from tests.unit.machine.building import agent, call, for_each, parallel, plan, ref, task, workflow
 from tests.unit.machine.hosting import Host, replayed, restored
 

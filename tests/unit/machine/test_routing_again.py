@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine import Machine
-from podium.model.commands import RunTask
-from podium.model.events import EventType
-from podium.model.plan import Step
+from podium.log.events import EventType
+from podium.machine import Machine
+from podium.machine.commands import RunTask
+from podium.plan.plan import Step
 from tests.unit.machine.building import YES, call, group, on, parallel, plan, ref, task, while_, workflow
 from tests.unit.machine.hosting import Host, replayed, restored
 

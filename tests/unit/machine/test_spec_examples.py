@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from podium.model.commands import CancelTask, RunTask
+from podium.machine.commands import CancelTask, RunTask
 from tests.unit.machine.hosting import Answer, Host
 
 SPEC = Path(__file__).parents[1] / "workflows" / "spec"

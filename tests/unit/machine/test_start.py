@@ -42,7 +42,7 @@ def test_start_is_visited_again_by_goto_and_then_continues_with_the_step_after_i
 
 
 def test_the_start_of_a_called_workflow_is_not_fallen_into_either() -> None:
-    from podium.model.plan import Workflow
+    from podium.plan.plan import Workflow
     from tests.unit.machine.building import call, plan, task, workflow
 
     inner = workflow(task("a"), task("_start", on=None), entry=1)

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from podium.model.commands import Probe, Question, RunTask
-from podium.model.conditions import All, AnyOf, EnvSet, Not, StepIs
-from podium.model.events import EventType
-from podium.model.plan import Budget, DataMap, Discipline, FormField, Retry
+from podium.expressions.types import DataMap
+from podium.log.events import EventType
+from podium.machine.commands import Probe, Question, RunTask
+from podium.plan.conditions import All, AnyOf, EnvSet, Not, StepIs
+from podium.plan.plan import Budget, Discipline, FormField, Retry
 from tests.unit.machine.building import (
     NO,
     YES,

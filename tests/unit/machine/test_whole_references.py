@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from podium.core.machine.program import Node, WorkflowProgram, kept_fields, program_of
-from podium.model.commands import RunTask
-from podium.model.plan import Plan, Step
+from podium.machine.commands import RunTask
+from podium.machine.program import Node, WorkflowProgram, kept_fields, program_of
+from podium.plan.plan import Plan, Step
 from tests.unit.machine.building import (
     NO,
     agent,

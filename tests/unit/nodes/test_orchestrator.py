@@ -7,7 +7,6 @@ from uuid import UUID
 
 import pytest
 
-from podium.core import graph
 from podium.nodes import (
     EnumCoreErrorCode,
     EnumExecutionMode,
@@ -20,6 +19,7 @@ from podium.nodes import (
     NodeOrchestrator,
     validation,
 )
+from podium.plan import graph
 from tests.unit.nodes.building import (
     WORKFLOW,
     CountingIds,
@@ -177,7 +177,7 @@ def test_a_workflow_is_validated_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(name, counting)
 
     count(validation.examine, "podium.nodes.executor.examine")
-    count(graph.order, "podium.core.graph.order")
+    count(graph.order, "podium.plan.graph.order")
     process([step("a"), step("b", after=["a"])])
     # Validating gives the order, too: nothing is ordered a second time.
     assert calls == ["examine", "order"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.operations.env_files import EnvFile, EnvFileRequired, check_env_files, kept_facts
 from podium.runtime.rundir import RunDirectory
 from podium.stores.memory import MemoryStore

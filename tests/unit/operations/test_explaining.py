@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from podium.model.commands import RunTask
-from podium.model.events import EventType, RunIdentity
-from podium.model.ids import RunId
-from podium.model.runs import Backpressure, NewRun
+from podium.log.events import EventType, RunIdentity
+from podium.log.ids import RunId
+from podium.log.runs import Backpressure, NewRun
+from podium.machine.commands import RunTask
 from podium.operations.explaining import Reason, explain_run, reasons_of
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock

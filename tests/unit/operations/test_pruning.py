@@ -5,8 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from podium.model.ids import RunId
-from podium.model.transitions import RunStatus
+from podium.log.ids import RunId
+from podium.log.transitions import RunStatus
 from podium.operations.pruning import Pruned, prune_runs
 from podium.operations.runs import show_run
 from podium.stores.memory import MemoryStore

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from podium.errors import PodiumError
-from podium.model.events import EventRecord, EventType
-from podium.model.ids import RunId
-from podium.model.times import timestamp
+from podium.log.events import EventRecord, EventType
+from podium.log.ids import RunId
+from podium.log.times import timestamp
 from podium.operations.signals import NotAllowed, RunIsOver, TooManySignals, send_signal
 from podium.runtime.callers import Caller, reason_to_refuse
 from podium.runtime.writing import new_event

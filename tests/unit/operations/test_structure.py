@@ -4,9 +4,9 @@ from textwrap import dedent
 
 import pytest
 
-from podium.model.plan import Plan
 from podium.operations.structure import structural_changes
 from podium.operations.workflows import load_workflow
+from podium.plan.plan import Plan
 
 WORKFLOW = """
 version: "2.0"

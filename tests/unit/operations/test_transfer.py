@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from podium.errors import RunNotFound
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.operations.transfer import InvalidExport, export_run, import_run
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from podium.model.alerts import Alert, AlertCode
-from podium.model.ids import RunId
+from podium.log.alerts import Alert, AlertCode
+from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock

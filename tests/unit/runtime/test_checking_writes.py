@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from podium.errors import InvalidEvent, InvalidId, PodiumError
-from podium.model.events import EventType, EventWrite, check_write
+from podium.log.events import EventType, EventWrite, check_write
 from podium.testing.events import event
 
 GOOD = event("r1", "StepCompleted", "build/1", output="x")

@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
-from podium.model.events import EventType
-from podium.model.ids import RunId
+from podium.log.events import EventType
+from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 from podium.runtime.draining import DRAIN_SECONDS, watch_draining
 from podium.stores.memory import MemoryStore

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from podium.core.project import project
-from podium.model.alerts import Alert
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
+from podium.log.alerts import Alert
+from podium.log.events import EventRecord
+from podium.log.fold import project
+from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 from podium.runtime.projecting import Projecting
 from podium.stores.memory import MemoryStore

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.ports.store import Claimed, Limit
 from podium.runtime.queue import Dequeued, dequeue_and_start
 from podium.stores.memory import MemoryStore

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from podium.errors import StaleFence, StoreUnavailable
-from podium.model.events import EventWrite
-from podium.model.ids import RunId
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
 from podium.runtime.recording import Recorder
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock

@@ -8,7 +8,7 @@ import pytest
 
 from podium.buses.jsonl import JsonLinesBus, read_lines
 from podium.buses.memory import MemoryBus
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.runtime.alerts import Alerting
 from podium.runtime.relay import Relay, pause_after
 from podium.stores.memory import MemoryStore

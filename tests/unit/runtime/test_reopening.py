@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from podium.model.ids import RunId
-from podium.model.leases import Lease
-from podium.model.runs import Run
+from podium.log.ids import RunId
+from podium.log.leases import Lease
+from podium.log.runs import Run
 from podium.runtime.ends import last_end
 from podium.runtime.lock import RunLocked
 from podium.runtime.reopening import Reopening

@@ -9,7 +9,7 @@ import pytest
 
 from podium.artifacts.local import LocalArtifacts
 from podium.errors import PayloadTooLarge
-from podium.model.events import MOST_PAYLOAD_BYTES
+from podium.log.events import MOST_PAYLOAD_BYTES
 from podium.runtime.spilling import hydrate, spill
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from podium.model.keys import key_v1
+from podium.log.keys import key_v1
 from podium.runtime.writing import new_event, random_uuid
 from podium.testing.events import identity
 

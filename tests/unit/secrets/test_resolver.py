@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 import pytest
 
-from podium.model.secrets import SecretRef, SecretValues
+from podium.log.secrets import SecretRef, SecretValues
 from podium.ports.secrets import SecretNotFound, SecretProviderFailed, SecretsProvider
 from podium.secrets.env import EnvSecrets
 from podium.secrets.resolver import SecretResolver

@@ -13,8 +13,8 @@ import msgspec
 
 from podium.artifacts.local import LocalArtifacts
 from podium.engines.local import LocalEngine
-from podium.model.events import EventRecord
-from podium.model.ids import RunId
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import Driving, RunEnded, RunRequest
 from podium.providers.directory import ProviderDirectory

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from podium.core.redaction import Redactor
+from podium.log.redaction import Redactor
 from podium.runtime.rundir import PathRefused
 from podium.runtime.tasks.changes import MOST_BYTES, Changes, FileChange, changes, look, make_again
 

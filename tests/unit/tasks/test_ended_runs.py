@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from podium.engines.local import LocalEngine, RunEndedAlready
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.stores.sqlite import SqliteStore
 from podium.stores.sqlite.clock import BootClock
 from tests.unit.tasks.engine import run

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from podium.core.redaction import Redactor
-from podium.model.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.log.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.log.redaction import Redactor
 from podium.runtime.rundir import NewFile
 from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.masking import masked

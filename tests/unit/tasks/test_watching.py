@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from podium.core.redaction import Redactor
-from podium.model.ids import RunId
-from podium.model.plan import Agent, Block, Prompt, Step, Workflow
+from podium.log.ids import RunId
+from podium.log.redaction import Redactor
+from podium.plan.plan import Agent, Block, Prompt, Step, Workflow
 from podium.ports.provider import Progress, Provider
 from podium.providers.registry import find_provider
 from podium.runtime.rundir import RunDirectory

@@ -7,7 +7,7 @@ the difference as a user would. Files that these call, and their prompts, stand 
 from pathlib import Path
 from typing import Final
 
-from podium.model.plan import MOST_NESTED
+from podium.plan.plan import MOST_NESTED
 from tests.unit.corpora import Corpus
 
 _COMMAND: Final = ("validate",)

@@ -9,7 +9,6 @@ from typing import Any, Final, TypeAlias
 
 from hypothesis import strategies as st
 
-from podium.core.canonical import comes_back
 from podium.language.grammar import BESIDE, RECORDS
 from podium.language.shapes import (
     Anything,
@@ -25,6 +24,7 @@ from podium.language.shapes import (
     Shape,
     Text,
 )
+from podium.plan.canonical import comes_back
 
 Document: TypeAlias = Any
 DocumentPath: TypeAlias = tuple[str | int, ...]

@@ -3,11 +3,11 @@
 from textwrap import dedent
 from typing import Final, TypeVar
 
-from podium.core.plans import steps_of
 from podium.language.diagnostics import Severity
 from podium.language.files import FoundFile
 from podium.language.workflow import WorkflowReading, read_workflow
-from podium.model.plan import Body, Command, Plan, Step, Workflow
+from podium.plan.loading import steps_of
+from podium.plan.plan import Body, Command, Plan, Step, Workflow
 
 _HEAD: Final = 'version: "2.0"\nname: W\n'
 _Body = TypeVar("_Body", bound=Body)

@@ -7,7 +7,7 @@ import pytest
 from podium.language.files import FoundFile
 from podium.language.reader import MAX_BYTES
 from podium.language.workflow import read_workflow
-from podium.model.plan import MOST_NESTED
+from podium.plan.plan import MOST_NESTED
 from tests.unit.contracts.test_broken_contracts import CODES_OF_WORKFLOWS
 from tests.unit.corpora import Corpus
 from tests.unit.workflows.corpus import BROKEN, WARNED

@@ -2,8 +2,8 @@
 
 import pytest
 
-from podium.model.conditions import All, AnyOf, Condition, EnvSet, FileExists, Holds, Not, StepIs
-from podium.model.expressions import Call, Compare, Logic, Reference, Template, Unary
+from podium.expressions.types import Call, Compare, Logic, Reference, Template, Unary
+from podium.plan.conditions import All, AnyOf, Condition, EnvSet, FileExists, Holds, Not, StepIs
 from tests.unit.workflows.reading import errors, step
 
 

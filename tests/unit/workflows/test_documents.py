@@ -2,8 +2,8 @@
 
 import pytest
 
-from podium.model.expressions import Reference, Template
-from podium.model.plan import Call, Concurrency, Input
+from podium.expressions.types import Reference, Template
+from podium.plan.plan import Call, Concurrency, Input
 from tests.unit.workflows.reading import body, errors, plan, reading, warnings, workflow
 
 ONE_STEP = "steps: [{name: A, command: [a]}]\n"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from podium.core.plans import walk
+from podium.drawing import FORMATS, drawn
 from podium.language.workflow import WorkflowReading
-from podium.model.plan import Agent, Command, Plan
-from podium.operations.drawing import FORMATS, drawn
 from podium.operations.starters import STARTERS, starter
 from podium.operations.workflows import load_workflow
+from podium.plan.loading import walk
+from podium.plan.plan import Agent, Command, Plan
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from podium.core.plans import plan_bytes, read_plan, walk
 from podium.language.reader import read_yaml
 from podium.language.tree import plain
 from podium.language.workflow import read_workflow
-from podium.model.plan import Plan
+from podium.plan.loading import plan_bytes, read_plan, walk
+from podium.plan.plan import Plan
 from tests.unit.workflows.documents import Document, as_yaml, shuffled, workflows
 
 EXAMPLES: Final = sorted((Path(__file__).parent / "spec").glob("*.yaml"))

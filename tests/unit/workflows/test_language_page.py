@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from podium.core.expressions import compile_expression
+from podium.expressions.evaluate import compile_expression
 from podium.language.expressions import parse_expression
 from podium.language.grammar import RECORDS
 from podium.language.kinds import Kinds

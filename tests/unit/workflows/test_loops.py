@@ -2,9 +2,9 @@
 
 import pytest
 
-from podium.model.conditions import All, Not, StepIs
-from podium.model.expressions import Reference, Template
-from podium.model.plan import DataList, ForEach, Goto, Group, Handlers, Join, Parallel, Retry, While
+from podium.expressions.types import DataList, Reference, Template
+from podium.plan.conditions import All, Not, StepIs
+from podium.plan.plan import ForEach, Goto, Group, Handlers, Join, Parallel, Retry, While
 from tests.unit.workflows.reading import argv, body, errors, step
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from podium.model.conditions import StepIs
-from podium.model.expressions import Reference, Template
-from podium.model.plan import Gate, Goto, Handlers
+from podium.expressions.types import Reference, Template
+from podium.plan.conditions import StepIs
+from podium.plan.plan import Gate, Goto, Handlers
 from tests.unit.workflows.reading import argv, body, errors, reading, step, workflow
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from podium.model.expressions import Reference, Template
-from podium.model.plan import Command
+from podium.expressions.types import Reference, Template
+from podium.plan.plan import Command
 from tests.unit.workflows.reading import argv, body, errors, reading, warnings, workflow
 
 

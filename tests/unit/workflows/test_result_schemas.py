@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]
 
-from podium.core.json_schema import schema_problem
+from podium.expressions.json_schema import schema_problem
 from podium.language.result_schemas import mistakes_of
 from tests.unit.workflows.reading import errors
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from podium.core.plans import plan_bytes, read_plan
 from podium.language.diagnostics import Severity
 from podium.language.workflow import read_workflow
+from podium.plan.loading import plan_bytes, read_plan
 
 EXAMPLES = sorted((Path(__file__).parent / "spec").glob("*.yaml"))
 

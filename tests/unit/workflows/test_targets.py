@@ -2,8 +2,8 @@
 
 import pytest
 
-from podium.model.expressions import Reference, Template
-from podium.model.plan import Break, Continue, End, Error, ErrorStep, Goto, Handlers
+from podium.expressions.types import Reference, Template
+from podium.plan.plan import Break, Continue, End, Error, ErrorStep, Goto, Handlers
 from tests.unit.workflows.reading import errors, plan, reading, step, warnings, workflow
 
 TWO_STEPS = """

@@ -2,14 +2,12 @@
 
 import pytest
 
-from podium.model.expressions import Reference, Template
-from podium.model.plan import (
+from podium.expressions.types import DataList, DataMap, Reference, Template
+from podium.plan.plan import (
     Agent,
     Approval,
     Budget,
     Command,
-    DataList,
-    DataMap,
     Expect,
     FormField,
     Http,

@@ -17,11 +17,11 @@ from uuid import uuid4
 
 import msgspec
 
-from podium.core.expressions import EvaluationError
-from podium.core.json_schema import schema_problem
-from podium.core.templates import render, render_arguments
 from podium.errors import PodiumError
-from podium.model.plan import Agent, Limits
+from podium.expressions.evaluate import EvaluationError
+from podium.expressions.json_schema import schema_problem
+from podium.expressions.templates import render, render_arguments
+from podium.plan.plan import Agent, Limits
 from podium.ports.provider import (
     AgentError,
     AgentOutcome,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from podium.errors import PodiumError
-from podium.model.plan import Limits
+from podium.plan.plan import Limits
 
 Kind = Literal["log", "body", "artifact"]
 _DEFAULTS: Final[dict[Kind, int]] = {"log": 1 << 30, "body": 256 << 20, "artifact": 1 << 30}

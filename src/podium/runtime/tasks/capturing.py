@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from podium.core.json_schema import schema_problem
 from podium.errors import PodiumError
-from podium.model.events import MOST_PAYLOAD_BYTES
-from podium.model.plan import Work, Workflow
+from podium.expressions.json_schema import schema_problem
+from podium.log.events import MOST_PAYLOAD_BYTES
+from podium.plan.plan import Work, Workflow
 from podium.runtime.rundir import RunDirectory, inside
 from podium.runtime.tasks.cutting import cut_bytes
 from podium.runtime.tasks.output import STDERR_TAIL, Output

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from podium.core.redaction import Redactor
+from podium.log.redaction import Redactor
 from podium.runtime.rundir import PathRefused, inside, write_atomically
 
 MOST_FILES: Final = 50_000

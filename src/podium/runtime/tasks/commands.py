@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from podium.core.expressions import EvaluationError
-from podium.core.templates import render_arguments
 from podium.errors import PodiumError
-from podium.model.plan import Command, Limits
+from podium.expressions.evaluate import EvaluationError
+from podium.expressions.templates import render_arguments
+from podium.plan.plan import Command, Limits
 from podium.runtime.tasks import families, placing
 from podium.runtime.tasks.caps import Exceeding
 from podium.runtime.tasks.capturing import (

@@ -7,7 +7,7 @@ captured as lines or JSON is not cut: the drive loop moves large values out of t
 from typing import Any, Final
 
 from podium.errors import InvalidEvent
-from podium.model.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.log.events import MOST_PAYLOAD_BYTES, encode_payload
 from podium.runtime.tasks.cutting import cut_text, with_warning
 from podium.runtime.tasks.order import TaskResult, failed
 

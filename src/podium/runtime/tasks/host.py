@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from podium.core.expressions import EvaluationError
-from podium.core.redaction import Redactor
-from podium.core.templates import render
 from podium.environment import inheritable
 from podium.errors import PodiumError
-from podium.model.plan import Work
+from podium.expressions.evaluate import EvaluationError
+from podium.expressions.templates import render
+from podium.log.redaction import Redactor
+from podium.plan.plan import Work
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.order import TaskOrder
 

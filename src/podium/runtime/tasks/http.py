@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from podium.core.expressions import EvaluationError
-from podium.core.templates import fill_in, render
 from podium.errors import PodiumError
-from podium.model.plan import Http
+from podium.expressions.evaluate import EvaluationError
+from podium.expressions.templates import fill_in, render
+from podium.plan.plan import Http
 from podium.runtime.extras import ExtraMissing, install_hint
 from podium.runtime.tasks import placing
 from podium.runtime.tasks.addresses import AddressRefused, check_host

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from podium.core.redaction import Redactor
+from podium.log.redaction import Redactor
 
 
 def masked(value: Any, redactor: Redactor) -> Any:

@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from podium.core.expressions import MISSING, Lookup
-from podium.model.events import EventType
-from podium.model.ids import RunId
-from podium.model.plan import Step, Workflow
+from podium.expressions.evaluate import MISSING, Lookup
+from podium.log.events import EventType
+from podium.log.ids import RunId
+from podium.plan.plan import Step, Workflow
 from podium.text import without_credentials
 
 # Exit codes of attempts that have no exit code of their own (D17).

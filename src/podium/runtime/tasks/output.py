@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from podium.core.redaction import Redactor
-from podium.model.plan import Limits
+from podium.log.redaction import Redactor
+from podium.plan.plan import Limits
 from podium.runtime.rundir import NewFile
 from podium.runtime.tasks.caps import Exceeding, cap_of
 from podium.runtime.tasks.cutting import cut_bytes, tail_of_bytes

@@ -6,10 +6,10 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from podium.core.plans import plan_path, steps_of, walk
-from podium.model.commands import Question, RunTask
-from podium.model.ids import RunId
-from podium.model.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Python, Workflow
+from podium.log.ids import RunId
+from podium.machine.commands import Question, RunTask
+from podium.plan.loading import plan_path, steps_of, walk
+from podium.plan.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Python, Workflow
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
 from podium.runtime.tasks.commands import CommandTasks

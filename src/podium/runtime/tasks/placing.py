@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from podium.core.expressions import Lookup
-from podium.core.templates import render
 from podium.errors import PodiumError
-from podium.model.payloads import RecordedArtifact
-from podium.model.plan import Work
+from podium.expressions.evaluate import Lookup
+from podium.expressions.templates import render
+from podium.log.payloads import RecordedArtifact
+from podium.plan.plan import Work
 from podium.runtime.rundir import NewFile, PathRefused, RunDirectory, first_inside, inside
 from podium.runtime.tasks.capturing import NotAsExpected
 from podium.runtime.tasks.host import TaskHost

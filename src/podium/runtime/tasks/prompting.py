@@ -7,8 +7,8 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from podium.core.templates import render
-from podium.model.plan import Agent
+from podium.expressions.templates import render
+from podium.plan.plan import Agent
 from podium.runtime.rundir import first_inside, inside
 from podium.runtime.tasks.capturing import NotAsExpected
 from podium.runtime.tasks.host import TaskHost

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from podium.core.expressions import EvaluationError
-from podium.core.templates import fill_in
 from podium.errors import PodiumError
-from podium.model.plan import Python
+from podium.expressions.evaluate import EvaluationError
+from podium.expressions.templates import fill_in
+from podium.plan.plan import Python
 from podium.runtime.tasks import families, placing
 from podium.runtime.tasks.capturing import (
     check_files,

@@ -18,10 +18,10 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from podium.core.canonical import canonical_sha256
 from podium.errors import PodiumError
-from podium.model.events import EventType
-from podium.model.plan import Agent
+from podium.log.events import EventType
+from podium.plan.canonical import canonical_sha256
+from podium.plan.plan import Agent
 from podium.ports.provider import AgentError, AgentOutcome, AgentRequest, AgentSettings, Denial, Usage
 from podium.runtime.rundir import file_name, write_atomically
 from podium.runtime.tasks.changes import MOST_FILES, FileChange, Seen, changes, look, make_again

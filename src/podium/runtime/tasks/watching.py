@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from podium.model.plan import Agent
+from podium.plan.plan import Agent
 from podium.ports.provider import AgentOutcome, AgentRequest, Progress, Provider
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder

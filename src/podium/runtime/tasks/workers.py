@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.model.plan import Limits
+from podium.plan.plan import Limits
 from podium.runtime.tasks import families
 from podium.runtime.tasks.commands import launched, needs_launcher
 from podium.runtime.tasks.families import Family

@@ -20,7 +20,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from podium.errors import PodiumError
-from podium.model.events import EventType
+from podium.log.events import EventType
 from podium.runtime.rundir import PathRefused, file_name
 from podium.runtime.tasks import families
 from podium.runtime.tasks.families import Family

@@ -22,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from podium.errors import InvalidEvent, StoreUnavailable, StoreVersion
-from podium.model.events import RunIdentity
+from podium.log.events import RunIdentity
 from podium.stores.migration_plan import check_version
 
 Connection = AsyncConnection[tuple[Any, ...]]

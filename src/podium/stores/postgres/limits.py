@@ -6,7 +6,7 @@ lease is committed. Leases that end in the meantime only make more room.
 
 from typing import Final
 
-from podium.model.events import RunIdentity
+from podium.log.events import RunIdentity
 from podium.ports.store import Limit
 from podium.stores import rules, texts
 from podium.stores.postgres.connections import Connection, Connections

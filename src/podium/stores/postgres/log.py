@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 from psycopg import Rollback
 
 from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
-from podium.model.events import EventRecord, EventWrite, RunIdentity
-from podium.model.leases import Fence, WakeUp
-from podium.model.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
-from podium.model.times import Timestamp
-from podium.model.transitions import TERMINAL
+from podium.log.events import EventRecord, EventWrite, RunIdentity
+from podium.log.leases import Fence, WakeUp
+from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
+from podium.log.times import Timestamp
+from podium.log.transitions import TERMINAL
 from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun
 from podium.stores import rules, texts
 from podium.stores.postgres import contents as contents_sql

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.stores import rules, texts
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, as_text, identity_of, records_of

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from podium.errors import InvalidId, RunNotFound
-from podium.model.events import EventRecord, RunIdentity
-from podium.model.ids import check_id
-from podium.model.runs import EngineRunRef, Run
-from podium.model.transitions import RunStatus
+from podium.log.events import EventRecord, RunIdentity
+from podium.log.ids import check_id
+from podium.log.runs import EngineRunRef, Run
+from podium.log.transitions import RunStatus
 
 RUN: Final = (
     "r.number, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, "

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from podium.errors import RunNotFound
-from podium.model.snapshots import RunSummary, StepSnapshot
+from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.stores import texts
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import askable

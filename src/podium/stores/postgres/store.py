@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from podium.errors import InvalidId, RunNotFound, StoreUnavailable
-from podium.model.events import EventRecord, EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence, HeldLease, Lease, WakeUp
-from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.times import Timestamp
+from podium.log.events import EventRecord, EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence, HeldLease, Lease, WakeUp
+from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.times import Timestamp
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,

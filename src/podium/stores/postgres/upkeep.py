@@ -6,7 +6,7 @@ import psycopg
 from psycopg import sql
 
 from podium.errors import RunNotFound
-from podium.model.transitions import RUN_TRANSITIONS, TERMINAL, RunStatus, run_status_after
+from podium.log.transitions import RUN_TRANSITIONS, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import StoreStats
 from podium.stores import rules
 from podium.stores.postgres import contents

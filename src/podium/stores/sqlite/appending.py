@@ -14,9 +14,9 @@ import apsw
 import msgspec
 
 from podium.errors import LogMoved, PodiumError, RunNotFound
-from podium.model.events import EventRecord, EventWrite, RunIdentity
-from podium.model.leases import Fence, WakeUp
-from podium.model.transitions import TERMINAL, RunStatus
+from podium.log.events import EventRecord, EventWrite, RunIdentity
+from podium.log.leases import Fence, WakeUp
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import AppendedEvent
 from podium.stores import rules
 from podium.stores.sqlite import log, outbox, ownership

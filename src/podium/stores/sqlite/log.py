@@ -9,9 +9,9 @@ from typing import Any, Final
 import apsw
 
 from podium.errors import RunNotFound, RunRefused, RunRequestConflict
-from podium.model.events import EventRecord, EventWrite, RunIdentity
-from podium.model.leases import Fence
-from podium.model.runs import Backpressure, EngineRunRef, NewRun, Run, request_id_of
+from podium.log.events import EventRecord, EventWrite, RunIdentity
+from podium.log.leases import Fence
+from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, request_id_of
 from podium.ports.store import CreatedRun
 from podium.stores import rules
 from podium.stores.sqlite import outbox, ownership

@@ -7,7 +7,7 @@ from typing import Any, Final
 import apsw
 
 from podium.errors import StoreUnavailable
-from podium.model.transitions import RUN_TRANSITIONS, RunStatus, run_status_after
+from podium.log.transitions import RUN_TRANSITIONS, RunStatus, run_status_after
 from podium.ports.store import StoreStats
 from podium.stores import rules
 from podium.stores.sqlite import contents, log

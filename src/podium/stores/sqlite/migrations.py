@@ -9,7 +9,7 @@ from typing import Final
 import apsw
 
 from podium.errors import StoreVersion
-from podium.model.times import Timestamp
+from podium.log.times import Timestamp
 from podium.stores.migration_plan import Migration, check_version, migrations_of, missing
 
 # "Podm": tells a database of ours from any other.

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from podium.model.times import Timestamp, timestamp
+from podium.log.times import Timestamp, timestamp
 from podium.ports.clock import Clock
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import apsw
 
-from podium.model.ids import RunId
-from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.ids import RunId
+from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.stores import rules
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import EVENT_COLUMNS, IDENTITY, identity_of, records_of

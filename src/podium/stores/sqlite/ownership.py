@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from podium.model.ids import RunId
-from podium.model.leases import IN_LINE, Fence, HeldLease, Lease
-from podium.model.runs import Run
+from podium.log.ids import RunId
+from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
+from podium.log.runs import Run
 from podium.ports.store import Limit, SlotLine
 from podium.stores import rules
 from podium.stores.sqlite.moments import Moment

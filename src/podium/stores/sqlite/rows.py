@@ -4,10 +4,10 @@ from binascii import unhexlify
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from podium.model.events import EventRecord, RunIdentity
-from podium.model.ids import RunId
-from podium.model.runs import EngineRunRef, Run
-from podium.model.transitions import RunStatus
+from podium.log.events import EventRecord, RunIdentity
+from podium.log.ids import RunId
+from podium.log.runs import EngineRunRef, Run
+from podium.log.transitions import RunStatus
 
 IDENTITY: Final = "run_id, tenant_id, project_id, environment_id, plan_id, plan_version"
 RUN_COLUMNS: Final = (

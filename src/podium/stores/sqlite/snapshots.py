@@ -6,10 +6,10 @@ from typing import Final
 import apsw
 import msgspec
 
-from podium.model.ids import RunId
-from podium.model.leases import WakeUp
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.times import Timestamp
+from podium.log.ids import RunId
+from podium.log.leases import WakeUp
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.times import Timestamp
 from podium.stores.sqlite.log import number_of
 
 _SAVE_SUMMARY: Final = (

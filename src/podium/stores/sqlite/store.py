@@ -18,13 +18,13 @@ import apsw
 from msgspec.structs import replace
 
 from podium.errors import StoreUnavailable
-from podium.model.events import EventRecord, EventWrite
-from podium.model.ids import RunId
-from podium.model.leases import Fence, HeldLease, Lease, WakeUp
-from podium.model.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.model.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
-from podium.model.snapshots import RunSummary, StepSnapshot
-from podium.model.times import Timestamp
+from podium.log.events import EventRecord, EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import Fence, HeldLease, Lease, WakeUp
+from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
+from podium.log.snapshots import RunSummary, StepSnapshot
+from podium.log.times import Timestamp
 from podium.ports.clock import Clock
 from podium.ports.store import (
     NO_CONTENTS,

@@ -5,7 +5,7 @@ from typing import Any, Final
 import apsw
 
 from podium.errors import RunNotFound
-from podium.model.runs import Run, RunPage, RunQuery
+from podium.log.runs import Run, RunPage, RunQuery
 from podium.stores.sqlite.rows import RUN_COLUMNS, run_of
 
 _RUN_OF_TENANT: Final = f"SELECT {RUN_COLUMNS} FROM runs r WHERE r.run_id = ? AND r.tenant_id = ?"

@@ -3,8 +3,8 @@
 import pytest
 
 from podium.errors import InvalidEvent, LogMoved
-from podium.model.events import EventRecord
-from podium.model.transitions import RunStatus
+from podium.log.events import EventRecord
+from podium.log.transitions import RunStatus
 from podium.testing.events import event, identity, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
 

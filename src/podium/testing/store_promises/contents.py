@@ -3,7 +3,7 @@
 import pytest
 
 from podium.errors import ContentMissing, InvalidId, RunNotFound
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
 

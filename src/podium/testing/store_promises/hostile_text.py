@@ -14,13 +14,13 @@ import pytest
 from msgspec.structs import replace
 
 from podium.errors import InvalidEvent, InvalidId, PodiumError
-from podium.model.events import encode_payload
-from podium.model.ids import RunId
-from podium.model.leases import Lease, WakeUp
-from podium.model.payloads import Failure
-from podium.model.runs import Backpressure, EngineRunRef, RunQuery
-from podium.model.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
-from podium.model.transitions import StepStatus
+from podium.log.events import encode_payload
+from podium.log.ids import RunId
+from podium.log.leases import Lease, WakeUp
+from podium.log.payloads import Failure
+from podium.log.runs import Backpressure, EngineRunRef, RunQuery
+from podium.log.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
+from podium.log.transitions import StepStatus
 from podium.ports.store import Limit, Store
 from podium.testing.events import NOON, event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started

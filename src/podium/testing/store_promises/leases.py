@@ -3,7 +3,7 @@
 import pytest
 
 from podium.errors import RunNotFound, StaleFence
-from podium.model.leases import Lease, attempt_name
+from podium.log.leases import Lease, attempt_name
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
-from podium.model.ids import RunId
+from podium.log.ids import RunId
 from podium.ports.store import Store
 from podium.testing.events import event
 from podium.testing.store_promises.world import R1, TTL, World, started

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from podium.errors import RunNotFound, RunRefused
-from podium.model.ids import RunId
-from podium.model.leases import IN_LINE
-from podium.model.runs import Backpressure
+from podium.log.ids import RunId
+from podium.log.leases import IN_LINE
+from podium.log.runs import Backpressure
 from podium.ports.store import Limit, Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started

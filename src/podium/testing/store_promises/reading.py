@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from podium.errors import RunNotFound, StaleFence
-from podium.model.leases import Fence
-from podium.model.runs import EngineRunRef
+from podium.log.leases import Fence
+from podium.log.runs import EngineRunRef
 from podium.testing.events import event
 from podium.testing.store_promises.world import R1, TTL, World, started
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from podium.errors import InvalidEvent, InvalidId, PayloadTooLarge
-from podium.model.events import EventWrite, encode_payload
+from podium.log.events import EventWrite, encode_payload
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, World, started, types_in
 

@@ -1,7 +1,7 @@
 """What runs look like is kept beside their log."""
 
-from podium.model.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
-from podium.model.transitions import RunStatus, StepStatus
+from podium.log.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
+from podium.log.transitions import RunStatus, StepStatus
 from podium.testing.events import new_run
 from podium.testing.store_promises.world import R1, World
 

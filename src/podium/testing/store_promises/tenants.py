@@ -3,8 +3,8 @@
 import pytest
 
 from podium.errors import RunNotFound
-from podium.model.runs import RunQuery
-from podium.model.transitions import RunStatus
+from podium.log.runs import RunQuery
+from podium.log.transitions import RunStatus
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import World, started
 

@@ -3,7 +3,7 @@
 import pytest
 
 from podium.errors import StaleFence
-from podium.model.leases import Fence, WakeUp
+from podium.log.leases import Fence, WakeUp
 from podium.testing.events import event
 from podium.testing.store_promises.world import R1, World, started
 

@@ -4,8 +4,8 @@ from collections.abc import Coroutine
 from datetime import timedelta
 from typing import Any, Protocol
 
-from podium.model.ids import RunId
-from podium.model.leases import Lease
+from podium.log.ids import RunId
+from podium.log.leases import Lease
 from podium.ports.store import Store
 from podium.testing.events import event, new_run
 

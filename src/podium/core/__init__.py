@@ -1,1 +1,0 @@
-"""The verbs: pure functions from values to values. No clock, no ids, no input or output."""

@@ -1,0 +1,1 @@
+"""What an expression means: values, templates, operators, patterns, JSON Schema. Parsing text is in `language`."""

@@ -1,0 +1,1 @@
+"""What happened: events, ids, times, keys, transitions, redaction, and the fold to a snapshot."""

@@ -1,0 +1,103 @@
+"""Runs as a store knows them: whose they are, where they stand, and how to find them."""
+
+from enum import StrEnum
+
+import msgspec
+
+from podium.errors import InvalidEvent
+from podium.log.events import RunIdentity, check_identity, check_payload
+from podium.log.ids import check_id
+from podium.log.times import Timestamp
+from podium.log.transitions import RunStatus
+
+
+class Backpressure(StrEnum):
+    """What to do with a run for which there is no room: refuse it, keep it waiting, or start it later."""
+
+    REJECT = "REJECT"
+    QUEUE = "QUEUE"
+    DELAY = "DELAY"
+
+
+class NewRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for a run. Two requests with the same `run_request_id` (of one plan) are one run."""
+
+    identity: RunIdentity
+    # Without one the run id is used, so that creating a run again by its id is harmless too.
+    run_request_id: str | None = None
+    plan_sha256: str = ""
+    inputs_sha256: str = ""
+    concurrency_key: str | None = None
+    priority: int = 0
+    # Not started before RunApproved.
+    needs_approval: bool = False
+    backpressure: Backpressure = Backpressure.QUEUE
+    # For DELAY: not before this moment.
+    start_at: Timestamp | None = None
+    # Free JSON of the caller; kept, never read by a store.
+    metadata: bytes = b"{}"
+    # Of a run that comes from another store: when it was created there.
+    created_at: Timestamp | None = None
+
+
+class EngineRunRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where an engine carries a run: the provider's own ids."""
+
+    provider: str
+    workflow_id: str
+    provider_run_id: str = ""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A run's row. `status` and `head` change only together with the events they follow from."""
+
+    identity: RunIdentity
+    run_request_id: str
+    status: RunStatus
+    # The highest runSeq there is.
+    head: int
+    priority: int
+    concurrency_key: str | None
+    plan_sha256: str
+    inputs_sha256: str
+    created_at: Timestamp
+    updated_at: Timestamp
+    start_at: Timestamp | None
+    engine: EngineRunRef | None
+    metadata: bytes
+
+
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs of a tenant to list, newest first. `cursor` is where the page before ended."""
+
+    project_id: str | None = None
+    environment_id: str | None = None
+    plan_id: str | None = None
+    statuses: frozenset[RunStatus] = frozenset()
+    created_before: Timestamp | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+    runs: tuple[Run, ...]
+    # None when this was the last page.
+    cursor: str | None
+
+
+def check_new_run(new: NewRun) -> None:
+    """Refuse a request that no store may keep; the same verdict everywhere."""
+    check_identity(new.identity)
+    if new.run_request_id is not None:
+        check_id("run_request_id", new.run_request_id)
+    if new.concurrency_key is not None:
+        check_id("concurrency_key", new.concurrency_key)
+    if not -1000 <= new.priority <= 1000:
+        raise InvalidEvent(f"priority {new.priority} is not between -1000 and 1000")
+    if (new.backpressure is Backpressure.DELAY) != (new.start_at is not None):
+        raise InvalidEvent("start_at is for DELAY, and DELAY needs it")
+    check_payload(new.metadata)
+
+
+def request_id_of(new: NewRun) -> str:
+    return new.run_request_id if new.run_request_id is not None else new.identity.run_id

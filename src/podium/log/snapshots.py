@@ -1,0 +1,120 @@
+"""What a run looks like, folded from its log.
+
+The *summary* is small and opens fast however long the run is; steps are read by page. All of it is frozen: a later
+projection is a new value, and one that somebody holds never changes.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from podium.log.artifacts import ArtifactRef
+from podium.log.events import RunIdentity
+from podium.log.payloads import Failure
+from podium.log.runs import EngineRunRef
+from podium.log.times import Timestamp, moment
+from podium.log.transitions import RunStatus, StepStatus
+
+# A running attempt that was stopped from outside ends as failed with one of these, and is not counted as a failure.
+STOPPED_CODES: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED"})
+
+
+class AttemptSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
+    """One attempt of a step."""
+
+    logical_attempt_id: int
+    status: StepStatus
+    engine_attempt_id: int = 1
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    error: Failure | None = None
+    artifacts: tuple[ArtifactRef, ...] = ()
+    # Stopped by a cancel, a decided join or an interruption: not counted as a failure.
+    stopped: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+class StepSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
+    """One instance of a step: its newest attempt, and up to nine before it, newest first."""
+
+    step_id: str
+    newest: AttemptSnapshot
+    earlier: tuple[AttemptSnapshot, ...] = ()
+    attempt_count: int = 1
+    # Tokens and dollars of all its attempts, and of everything inside it.
+    usage: dict[str, float] = {}
+
+    @property
+    def status(self) -> StepStatus:
+        return self.newest.status
+
+    @property
+    def failed(self) -> bool:
+        return self.newest.status is StepStatus.FAILED and not self.newest.stopped
+
+
+class Gap(msgspec.Struct, frozen=True, rename="camel"):
+    """Sequence numbers that were not seen: after `last_seq` came `next_seq`."""
+
+    last_seq: int
+    next_seq: int
+
+
+class StepWarning(msgspec.Struct, frozen=True, rename="camel"):
+    step_id: str
+    text: str
+
+
+class RaisedAlert(msgspec.Struct, frozen=True, rename="camel"):
+    code: str
+    message: str
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Where a run stands, without its steps."""
+
+    run: RunIdentity | None = None
+    status: RunStatus = RunStatus.PENDING
+    substatus: str | None = None
+    last_event_seq: int = 0
+    # Steps by the status of their newest attempt; `failed_steps` leaves out those that were stopped.
+    step_count: int = 0
+    pending_steps: int = 0
+    running_steps: int = 0
+    succeeded_steps: int = 0
+    skipped_steps: int = 0
+    failed_steps: int = 0
+    stopped_steps: int = 0
+    artifact_count: int = 0
+    # Of all steps, the first hundred; each step has its own.
+    artifacts: tuple[ArtifactRef, ...] = ()
+    # The first twenty of them.
+    warnings: tuple[StepWarning, ...] = ()
+    warning_count: int = 0
+    # What operators were alerted about; the first twenty.
+    alerts: tuple[RaisedAlert, ...] = ()
+    alert_count: int = 0
+    queued_at: Timestamp | None = None
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    engine: EngineRunRef | None = None
+    failure: Failure | None = None
+    # How often the run was opened: 1, and one more for each RunReopened.
+    openings: int = 1
+    pause_cycles: int = 0
+    usage: dict[str, float] = {}
+    # An event stood in the log that no table allows: it was ignored, and somebody should look.
+    inconsistent: bool = False
+    # A gap was seen and not yet resynchronised.
+    stale: Gap | None = None
+
+    @property
+    def total_duration_ms(self) -> int | None:
+        if self.started_at is None or self.completed_at is None:
+            return None
+        passed = moment(self.completed_at) - moment(self.started_at)
+        return max(0, round(passed.total_seconds() * 1000))
+
+    def as_json(self) -> dict[str, Any]:
+        built: dict[str, Any] = msgspec.to_builtins(self)
+        return built

@@ -1,0 +1,98 @@
+"""Which status follows from which event: the tables everything else reads.
+
+The projector folds by them, stores keep a run's status by them, and the diagrams in `docs/contract.md` are drawn
+from them. An event that a table does not allow is kept in the log and changes nothing.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from podium.log.events import EventType
+
+
+class RunStatus(StrEnum):
+    PENDING = "PENDING"
+    APPROVED = "APPROVED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+
+class StepStatus(StrEnum):
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCESS = "SUCCESS"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+
+
+TERMINAL: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
+ENDED: Final = frozenset({StepStatus.SUCCESS, StepStatus.FAILED, StepStatus.SKIPPED})
+
+_P, _A, _R, _H = RunStatus.PENDING, RunStatus.APPROVED, RunStatus.RUNNING, RunStatus.PAUSED
+
+# event: (from these, to this). A run that was just created is PENDING.
+RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
+    EventType.RUN_QUEUED: (frozenset({_P}), _P),
+    EventType.RUN_APPROVED: (frozenset({_P}), _A),
+    EventType.RUN_STARTED: (frozenset({_P, _A}), _R),
+    EventType.RUN_PAUSED: (frozenset({_R}), _H),
+    EventType.RUN_RESUMED: (frozenset({_H}), _R),
+    EventType.RUN_COMPLETED: (frozenset({_R}), RunStatus.COMPLETED),
+    # Limits stand still while a run is paused, so a paused run never fails.
+    EventType.RUN_FAILED: (frozenset({_P, _A, _R}), RunStatus.FAILED),
+    EventType.RUN_CANCELLED: (frozenset({_P, _A, _R, _H}), RunStatus.CANCELLED),
+    EventType.RUN_REOPENED: (frozenset({RunStatus.FAILED, RunStatus.CANCELLED}), _R),
+}
+
+_NEW, _UP = StepStatus.PENDING, StepStatus.RUNNING
+
+# Of one attempt of a step. A retry is another attempt; an attempt that has ended stays as it is.
+STEP_TRANSITIONS: Final[dict[str, tuple[frozenset[StepStatus], StepStatus]]] = {
+    EventType.STEP_STARTED: (frozenset({_NEW}), _UP),
+    EventType.STEP_COMPLETED: (frozenset({_NEW, _UP}), StepStatus.SUCCESS),
+    EventType.STEP_FAILED: (frozenset({_NEW, _UP}), StepStatus.FAILED),
+    EventType.STEP_SKIPPED: (frozenset({_NEW}), StepStatus.SKIPPED),
+    # In doubt: what became of the attempt is not known and never will be. When a run is reopened, the doubt about an
+    # attempt that was stopped is an attempt of its own, because the stopped one has its end.
+    EventType.STEP_INTERRUPTED: (frozenset({_NEW, _UP}), StepStatus.FAILED),
+}
+
+_ENDS: Final = (
+    EventType.STEP_COMPLETED,
+    EventType.STEP_FAILED,
+    EventType.STEP_SKIPPED,
+    EventType.STEP_INTERRUPTED,
+)
+
+# An attempt has one end: an end is refused if one of these is recorded for the same attempt. One pair may follow each
+# other: the failure of an attempt that was stopped, and the doubt about what it had done by then.
+EXCLUDED_BY: Final[dict[str, tuple[str, ...]]] = {
+    end: tuple(
+        other
+        for other in _ENDS
+        if other is not end and (end, other) != (EventType.STEP_INTERRUPTED, EventType.STEP_FAILED)
+    )
+    for end in _ENDS
+}
+
+# What may still be recorded once a run has ended; every type nobody knows may be, too.
+AFTER_THE_END: Final = frozenset(
+    {
+        EventType.SIGNAL_REJECTED,
+        EventType.ALERT_RAISED,
+        EventType.BUDGET_CHARGED,
+        EventType.RUN_REOPENED,
+    }
+)
+
+
+def run_status_after(status: RunStatus, event_type: str) -> RunStatus | None:
+    """The status of a run after an event; None if the event is not allowed there. Others change nothing."""
+    transition = RUN_TRANSITIONS.get(event_type)
+    if transition is None:
+        return status
+    before, after = transition
+    return after if status in before else None

@@ -1,0 +1,68 @@
+"""What steps have used: what a charge in the log says, and whom it counts for.
+
+A charge counts for the attempt's step, for every loop, block and call around it, and for the run.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from podium.log.events import EventRecord
+
+# Tokens and dollars add up; what else a payload has, does not.
+FIGURES: Final = ("inputTokens", "outputTokens", "cachedTokens", "tokens", "costUsd")
+# So many decimals of a dollar are kept: sums of fractions would grow a tail.
+_DECIMALS: Final = 9
+
+
+class Charge(msgspec.Struct, rename="camel"):
+    """The payload of BudgetCharged."""
+
+    step_id: str
+    tokens: float | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    cached_tokens: float | None = None
+    cost_usd: float | None = None
+
+    @property
+    def figures(self) -> dict[str, float]:
+        told = {
+            "inputTokens": self.input_tokens,
+            "outputTokens": self.output_tokens,
+            "cachedTokens": self.cached_tokens,
+            "tokens": self.tokens,
+            "costUsd": self.cost_usd,
+        }
+        return {name: figure for name, figure in told.items() if figure is not None}
+
+
+_CHARGE: Final = msgspec.json.Decoder(Charge)
+
+
+def charge_of(record: EventRecord) -> Charge | None:
+    """None: nobody can tell what it says."""
+    try:
+        return _CHARGE.decode(record.payload)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return None
+
+
+def added(usage: Mapping[str, float], more: Mapping[str, float]) -> dict[str, float]:
+    """Figures by name; dollars without a tail."""
+    total = {name: usage.get(name, 0) + more.get(name, 0) for name in {**usage, **more}}
+    if "costUsd" in total:
+        total["costUsd"] = round(total["costUsd"], _DECIMALS)
+    return total
+
+
+def steps_charged(step_id: str) -> Iterator[str]:
+    """The step and everything around it: `Deploy#2[3]/Build` and `Deploy`."""
+    yield step_id
+    end = step_id.rfind("/")
+    while end > 0:
+        begin = step_id.rfind("/", 0, end)
+        name = step_id[begin + 1 : end].partition("[")[0].partition("#")[0]
+        yield step_id[: begin + 1] + name
+        end = begin

@@ -1,0 +1,471 @@
+"""One step: entered, asked whether it should run, begun, tried again, settled, left.
+
+An attempt that was begun, or whose retry was announced, has its end in the log before the run's terminal event.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from podium.expressions.evaluate import MISSING, EvaluationError
+from podium.expressions.templates import fill_in, render
+from podium.log.events import EventType
+from podium.machine import budgets, calls, graphs, holds, loops, reopening, routing, stopping
+from podium.machine.flow import Event
+from podium.machine.program import Kind, Node
+from podium.machine.tree import Outcome, Phase, Result, Scope, Visit
+from podium.machine.values import keeps, workflow_of
+from podium.plan.plan import Agent, Approval, Retry, Set
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+# A step that failed before it ran: a condition or a text that cannot be evaluated, a missing input.
+FAILED_BEFORE_START = 125
+TIMED_OUT = 124
+# A server that asks for more than a day is not believed.
+_LONGEST_ASKED_MS = 24 * 3600 * 1000
+
+
+# --- entering -------------------------------------------------------------------------------------
+
+
+def enter(m: "Machine", scope: Scope, node: Node) -> None:
+    """A new visit of a step. It is live from now on; what follows is on the agenda."""
+    attempt = scope.attempts.get(node.index, 0) + 1
+    scope.attempts[node.index] = attempt
+    scope.visits[node.index] = scope.visits.get(node.index, 0) + 1
+    visit = Visit(scope, node, scope.prefix + node.step_id, attempt)
+    scope.live[node.index] = visit
+    m.visits += 1
+    m.later(begin, visit)
+
+
+def begin(m: "Machine", visit: Visit) -> None:
+    """`when`: once per visit, not per try."""
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert scope is not None
+    if scope.skips is not None and node.index in scope.skips:
+        scope.skips.discard(node.index)
+        skip(m, visit, "OPERATOR_SKIP", "skipped by an operator")
+        return
+    if node.when is None:
+        start(m, visit)
+        return
+    view = m.view(scope, visit.answers)
+    try:
+        answer = node.when(view)
+    except EvaluationError as error:
+        fail_before_start(m, visit, error)
+        return
+    if answer is None:
+        visit.phase = Phase.PROBE
+        visit.questions = tuple(dict.fromkeys(view.questions))
+        visit.wait = m.timer_key(visit, "when")
+        m.wait(visit.wait, visit)
+    elif answer:
+        start(m, visit)
+    elif node.kind is Kind.GATE:
+        gate(m, visit, passed=False)
+    else:
+        skip(m, visit, "CONDITION_FALSE", "`when` does not hold")
+
+
+def start(m: "Machine", visit: Visit) -> None:
+    """The body."""
+    visit.phase = Phase.READY
+    node = visit.node
+    assert node is not None
+    match node.kind:
+        case Kind.TASK:
+            launch(m, visit)
+        case Kind.GATE:
+            gate(m, visit, passed=True)
+        case Kind.SET:
+            set_context(m, visit)
+        case Kind.APPROVAL:
+            ask(m, visit)
+        case Kind.CALL:
+            calls.open_call(m, visit)
+        case _:
+            loops.open_loop(m, visit)
+
+
+def launch(m: "Machine", visit: Visit) -> None:
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert scope is not None
+    if isinstance(node.body, Agent) and not budgets.pay(m, visit, node.body):
+        return
+    references = node.references + workflow_of(scope).program.shared
+    if references:
+        lookup = m.view(scope).lookup
+        found = ((reference.path, lookup(reference.path)) for reference in references)
+        visit.values = {path: value for path, value in found if value is not MISSING}
+    visit.phase = Phase.RUN
+    visit.started = visit.handed = False
+    visit.wait = (visit.path, visit.attempt)
+    m.wait(visit.wait, visit)
+
+
+def gate(m: "Machine", visit: Visit, *, passed: bool) -> None:
+    """A gate has only an end in the log: it takes no time."""
+    outcome = Outcome("success", 0) if passed else Outcome("failure", 1, reason="`when` does not hold")
+    record_end(m, visit, outcome)
+    settle(m, visit, outcome)
+
+
+def set_context(m: "Machine", visit: Visit) -> None:
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert scope is not None
+    assert isinstance(node.body, Set)
+    view = m.view(scope)
+    try:
+        values = {key: fill_in(data, view.lookup) for key, data in node.body.values.items()}
+    except EvaluationError as error:
+        fail_before_start(m, visit, error)
+        return
+    workflow_of(scope).context.update(values)
+    outcome = Outcome("success", 0)
+    record_end(m, visit, outcome)
+    settle(m, visit, outcome)
+
+
+def ask(m: "Machine", visit: Visit) -> None:
+    """Ask a person, and wait; the limit, if there is one, stands still while the run is held."""
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert scope is not None
+    assert isinstance(node.body, Approval)
+    lookup = m.view(scope).lookup
+    try:
+        asked: dict[str, Any] = {"message": render(node.body.message, lookup)}
+        if node.body.assignee is not None:
+            asked["assignee"] = render(node.body.assignee, lookup)
+    except EvaluationError as error:
+        fail_before_start(m, visit, error)
+        return
+    visit.phase = Phase.ASK
+    visit.started = True
+    visit.wait = (visit.path, visit.attempt, "ask")
+    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {"approval": asked})
+    m.wait(visit.wait, visit)
+    if node.step.timeout is not None:
+        holds.arm(m, visit, node.step.timeout)
+
+
+def expire(m: "Machine", visit: Visit) -> None:
+    """Nobody answered in time."""
+    told = {
+        "category": "TIMEOUT",
+        "code": "TIMEOUT",
+        "message": "nobody answered in time",
+        "retryable": False,
+    }
+    outcome = Outcome("timeout", TIMED_OUT, error=told)
+    record_end(m, visit, outcome)
+    settle(m, visit, outcome)
+
+
+# --- outcomes -------------------------------------------------------------------------------------
+
+
+def fail_before_start(m: "Machine", visit: Visit, error: EvaluationError) -> None:
+    """No tries: the same would fail again."""
+    told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
+    outcome = Outcome("failure", FAILED_BEFORE_START, error=told)
+    record_end(m, visit, outcome)
+    settle(m, visit, outcome)
+
+
+def skip(m: "Machine", visit: Visit, reason_code: str, reason: str) -> None:
+    m.record(EventType.STEP_SKIPPED, visit.path, visit.attempt, {"reasonCode": reason_code, "reason": reason})
+    settle(m, visit, Outcome("skipped", 0))
+
+
+def record_end(m: "Machine", visit: Visit, outcome: Outcome, **facts: Any) -> None:
+    """The end of what only the machine carries out."""
+    if outcome.event == "success":
+        payload = {"exitCode": outcome.exit_code, **facts}
+        m.record(EventType.STEP_COMPLETED, visit.path, visit.attempt, payload)
+        return
+    error = outcome.error or {
+        "category": "TIMEOUT" if outcome.event == "timeout" else "USER",
+        "code": "FAILED",
+        "message": outcome.reason,
+        "retryable": True,
+    }
+    payload = {"exitCode": outcome.exit_code, "error": error, **facts}
+    m.record(EventType.STEP_FAILED, visit.path, visit.attempt, payload)
+
+
+def completed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
+    """A task says that it has succeeded."""
+    budgets.charge(m, visit, payload)
+    outcome = Outcome("success", payload.get("exitCode", 0), fields=payload)
+    if visit.stopping:
+        # A fact in the log that leads nowhere, unless the run is reopened.
+        reopening.ended_late(m, visit, outcome)
+        stopped(m, visit)
+        return
+    settle(m, visit, outcome)
+
+
+def failed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
+    budgets.charge(m, visit, payload)
+    error = payload.get("error")
+    error = error if isinstance(error, dict) else {}
+    timed_out = error.get("category") == "TIMEOUT"
+    exit_code = payload.get("exitCode", TIMED_OUT if timed_out else 1)
+    outcome = Outcome("timeout" if timed_out else "failure", exit_code, error=error, fields=payload)
+    if visit.stopping:
+        reopening.ended_late(m, visit, None if stopping.is_stop(error) else outcome)
+        stopped(m, visit)
+        return
+    after_failure(m, visit, outcome)
+
+
+def take_outcome(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+    """An outcome that was known before the visit could act on it."""
+    if outcome.event == "success":
+        settle(m, visit, outcome)
+    else:
+        after_failure(m, visit, outcome)
+
+
+def after_failure(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+    """The next try, else the operator's window, else it has failed."""
+    node = visit.node
+    assert node is not None
+    retry = node.step.retry
+    if retry is None:
+        settle(m, visit, outcome)
+    elif visit.tries < retry.attempts and _is_tried_again(retry, outcome):
+        back_off(m, visit, retry, outcome)
+    elif retry.operator:
+        visit.phase = Phase.HELD
+        visit.outcome = outcome
+        visit.due = m.after(retry.operator)
+        visit.wait = m.timer_key(visit, "operator")
+        m.wait(visit.wait, visit)
+    else:
+        settle(m, visit, outcome)
+
+
+def _is_tried_again(retry: Retry, outcome: Outcome) -> bool:
+    error = outcome.error or {}
+    if error.get("retryable") is False:
+        return False
+    if not retry.on:
+        return True
+    if outcome.event == "timeout" and "timeout" in retry.on:
+        return True
+    if error.get("code") == "RATE_LIMIT" and "rate_limit" in retry.on:
+        return True
+    return outcome.event != "timeout" and outcome.exit_code in retry.on
+
+
+def back_off(m: "Machine", visit: Visit, retry: Retry, outcome: Outcome) -> None:
+    tries = visit.tries
+    delay = retry.delay * tries if retry.backoff == "linear" else retry.delay * 2 ** min(tries - 1, 60)
+    delay = min(delay, retry.max_delay)
+    asked = (outcome.error or {}).get("retryAfterMs")
+    if isinstance(asked, int | float):
+        # The server's own word outranks ours: to come earlier is to be turned away again.
+        delay = max(delay, min(asked, _LONGEST_ASKED_MS) / 1000)
+    due = m.after(delay)
+    m.record(
+        EventType.STEP_RETRY_SCHEDULED,
+        visit.path,
+        visit.attempt,
+        {"due": due, "nextAttempt": visit.attempt + 1},
+    )
+    next_attempt(visit)
+    visit.tries += 1
+    visit.phase = Phase.BACKOFF
+    visit.due = due
+    visit.wait = m.timer_key(visit, "retry")
+    m.wait(visit.wait, visit)
+
+
+def next_attempt(visit: Visit) -> None:
+    assert visit.scope is not None
+    assert visit.node is not None
+    visit.attempt += 1
+    visit.scope.attempts[visit.node.index] = visit.attempt
+    visit.outcome = visit.verdict = None
+    visit.started = visit.handed = False
+    visit.values = None
+    visit.goto = None
+
+
+def try_again(m: "Machine", visit: Visit) -> None:
+    """By way of the agenda, so that a hold parks it."""
+    visit.phase = Phase.READY
+    visit.wait = visit.due = None
+    m.later(start, visit)
+
+
+def interrupted(m: "Machine", visit: Visit) -> None:
+    """Nobody knows whether it happened. Only a step that may not be repeated blindly is in doubt."""
+    node = visit.node
+    assert node is not None
+    m.spending.release(visit)
+    if visit.stopping:
+        reopening.ended_late(m, visit, None)
+        stopped(m, visit)
+        return
+    match node.step.on_doubt:
+        case "retry":
+            next_attempt(visit)
+            try_again(m, visit)
+        case "fail":
+            message = "interrupted; whether it happened is not known"
+            error = {"category": "PLATFORM", "code": "IN_DOUBT", "message": message, "retryable": False}
+            settle(m, visit, Outcome("failure", 1, error=error))
+        case "ask":
+            visit.phase = Phase.DOUBT
+            visit.wait = (visit.path, visit.attempt, "ask")
+            m.wait(visit.wait, visit)
+
+
+# --- settling and leaving -------------------------------------------------------------------------
+
+
+def settle(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+    """The visit has its outcome. Where it leads is decided on the agenda: while the run is held, nothing moves."""
+    visit.phase = Phase.SETTLED
+    visit.outcome = outcome
+    visit.wait = None
+    holds.disarm(m, visit)
+    m.later(leave, visit)
+
+
+def stopped(m: "Machine", visit: Visit) -> None:
+    """A task that was told to stop has answered. What that closes is decided on the agenda, as for any other end."""
+    visit.phase = Phase.SETTLED
+    visit.wait = None
+    m.later(leave, visit)
+
+
+def leave(m: "Machine", visit: Visit) -> None:
+    if visit.stopping:
+        drop(m, visit)
+        return
+    scope, node, outcome = visit.scope, visit.node, visit.outcome
+    assert scope is not None
+    assert node is not None
+    if outcome is None:
+        outcome = recorded_outcome(scope, node)
+    else:
+        scope.results[node.step_id] = result_of(m, visit, outcome)
+        scope.cause = node.index
+        scope.cause_goto = visit.goto
+        m.spending.close(visit)
+    _gone(visit)
+    if scope.stopping:
+        stopping.close_if_empty(m, scope)
+    elif visit.goto is not None:
+        routing.go_to(m, scope, visit.goto)
+    elif scope.block.is_graph:
+        graphs.ended(m, scope, node, outcome)
+    else:
+        routing.route(m, scope, node, outcome)
+
+
+def leave_again(m: "Machine", scope: Scope, node: Node) -> None:
+    """Of a reopened run: a step that has left and must not run again. Where its outcome leads is decided anew."""
+    visit = Visit(scope, node, scope.prefix + node.step_id, scope.attempts[node.index])
+    visit.phase = Phase.SETTLED
+    visit.goto = scope.cause_goto if node.index == scope.cause else None
+    scope.live[node.index] = visit
+    m.later(leave, visit)
+
+
+def take_up(m: "Machine", scope: Scope, node: Node) -> None:
+    """Of a reopened run: the step that caused its verdict. Only one that failed runs again."""
+    if has_failed(recorded_outcome(scope, node), node):
+        enter(m, scope, node)
+    else:
+        leave_again(m, scope, node)
+
+
+def recorded_outcome(scope: Scope, node: Node) -> Outcome:
+    """The outcome of a step that has left, as far as routing needs it."""
+    result = scope.results[node.step_id]
+    event: Event = "success" if result.status == "completed" else "skipped"
+    if result.status == "failed":
+        event = "timeout" if result.timed_out else "failure"
+    return Outcome(event, result.exit_code or 0)
+
+
+def has_failed(outcome: Outcome, node: Node) -> bool:
+    """Whether a visit has failed, and that was not allowed."""
+    return outcome.event in ("failure", "timeout") and not node.step.allow_failure
+
+
+def drop(m: "Machine", visit: Visit) -> None:
+    """The visit was stopped: it leaves without an outcome."""
+    scope = visit.scope
+    assert scope is not None
+    holds.disarm(m, visit)
+    m.spending.release(visit)
+    if m.at_verdict is None:
+        # Else a reopened run takes it up again, and what it has cost goes on counting.
+        m.spending.close(visit)
+    _gone(visit)
+    stopping.close_if_empty(m, scope)
+
+
+def _gone(visit: Visit) -> None:
+    assert visit.scope is not None
+    assert visit.node is not None
+    del visit.scope.live[visit.node.index]
+    visit.phase = Phase.DONE
+
+
+_STATUS = {"success": "completed", "failure": "failed", "timeout": "failed", "skipped": "skipped"}
+
+
+def result_of(m: "Machine", visit: Visit, outcome: Outcome) -> Result:
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert scope is not None
+    result = Result(
+        _STATUS[outcome.event],
+        None if outcome.event == "skipped" else outcome.exit_code,
+        visit.attempt,
+        scope.visits[node.index],
+        timed_out=outcome.event == "timeout",
+    )
+    if node.kept:
+        fields = outcome.fields or {}
+        if keeps(node, "completed_at"):
+            fields = {**fields, "completed_at": m.now}
+        if keeps(node, "error") and outcome.error is not None:
+            fields = {**fields, "error": outcome.error}
+        result.fields = {name: value for name, value in _named(fields) if keeps(node, name)}
+    return result
+
+
+def _named(payload: dict[str, Any]) -> Any:
+    """The facts of a payload by the names they have in references."""
+    for key, value in payload.items():
+        match key:
+            case "durationMs":
+                yield "duration", value / 1000 if isinstance(value, int | float) else None
+            case "stderrTail":
+                yield "stderr_tail", value
+            case "outputBytes":
+                yield "output_bytes", value
+            case "statusCode":
+                yield "status_code", value
+            case "claimedBy":
+                yield "claimed_by", value
+            case "byMethod":
+                yield "by_method", value
+            case "output" if isinstance(value, str):
+                # Like command substitution: tools end their output with a newline.
+                yield key, value.rstrip("\n")
+            case _:
+                yield key, value

@@ -1,0 +1,331 @@
+"""The run, and `call`, which is the same one level down: main, `_error` if aimed at, `finally`, end."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from podium.expressions.evaluate import EvaluationError
+from podium.expressions.templates import fill_in
+from podium.log.events import EventType
+from podium.machine import attempts, holds, loops, reopening, routing, stopping
+from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, Workflowing, prefix_of
+from podium.plan.loading import FINALLY
+from podium.plan.plan import Call, Workflow
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+# Exit codes of a run; `routing` has the others.
+CANCELLED: Final = 2
+TIMED_OUT: Final = 3
+_FINALLY_SECONDS: Final = 600
+# The scopes of a workflow, by stage.
+_MAIN, _ERROR, CLEANUP = 0, 1, 2
+
+
+def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
+    root = Visit(None, None, "", 1)
+    root.call = Workflowing(m.program, with_defaults(m.program.workflow, inputs))
+    root.phase = Phase.OPEN
+    m.root = root
+    _begin(m, root, m.program.workflow.timeout)
+
+
+def open_call(m: "Machine", visit: Visit) -> None:
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert node.program is not None
+    assert scope is not None
+    assert isinstance(node.body, Call)
+    view = m.view(scope)
+    try:
+        given = {name: fill_in(data, view.lookup) for name, data in node.body.inputs.items()}
+    except EvaluationError as error:
+        attempts.fail_before_start(m, visit, error)
+        return
+    visit.scopes = {}
+    visit.call = Workflowing(node.program, with_defaults(node.program.workflow, given))
+    visit.phase = Phase.OPEN
+    m.spending.open(visit.path, node.program.workflow.budget)
+    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
+    _begin(m, visit, limit_of(visit))
+
+
+def limit_of(visit: Visit) -> float | None:
+    """How long a call's own list may take."""
+    node, call = visit.node, visit.call
+    assert node is not None
+    assert call is not None
+    limits = [limit for limit in (node.step.timeout, call.program.workflow.timeout) if limit is not None]
+    return min(limits) if limits else None
+
+
+def is_closing(call: Workflowing) -> bool:
+    """Its own list has its verdict and is being stopped."""
+    return call.stage is Stage.MAIN and call.verdict is not None
+
+
+def is_decided(call: Workflowing) -> bool:
+    """It has a verdict of its own: it was not merely stopped."""
+    return call.verdict is not None and call.verdict.status != "cancelled"
+
+
+def with_defaults(workflow: Workflow, given: dict[str, Any]) -> dict[str, Any]:
+    defaults = {name: declared.default for name, declared in workflow.inputs.items()}
+    return {**defaults, **given}
+
+
+def _begin(m: "Machine", visit: Visit, limit: float | None) -> None:
+    call = visit.call
+    assert call is not None
+    if limit is not None:
+        holds.arm(m, visit, limit)
+    program = call.program
+    loops.open_scope(m, visit, program.block, _prefix(visit), _MAIN, entry=program.workflow.entry)
+
+
+def _prefix(visit: Visit) -> str:
+    return f"{prefix_of(visit)}/" if visit.scope is not None else ""
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def end_workflow(m: "Machine", scope: Scope, verdict: Verdict, *, aimed_at_error: bool = False) -> None:
+    """`end`, `error` and their kin, from any body: the workflow they stand in ends."""
+    inner = scope
+    while inner.owner.call is None:
+        assert inner.owner.scope is not None
+        inner = inner.owner.scope
+    owner = inner.owner
+    call = owner.call
+    assert call is not None
+    if call.stage is Stage.MAIN:
+        decide(m, owner, verdict, aimed_at_error=aimed_at_error)
+        return
+    # In `_error` or `finally`: that list ends.
+    if verdict.status == "failed":
+        reopening.keep_cleanup(m, owner)
+    inner.verdict = verdict
+    stopping.stop(m, inner, "SCOPE_CLOSED")
+
+
+def decide(
+    m: "Machine", visit: Visit, verdict: Verdict, *, aimed_at_error: bool = False, force: bool = False
+) -> None:
+    """The workflow's verdict: written down once; what still runs is stopped."""
+    call = visit.call
+    assert call is not None
+    if call.verdict is None:
+        _fall(m, visit, call, verdict)
+        call.aimed_at_error = aimed_at_error
+    elif not force:
+        return
+    elif visit is m.root and not call.no_more:
+        reopening.keep_before_force(m)
+    code = "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED"
+    if force:
+        # Nothing more is begun: neither `_error` nor `finally`.
+        call.no_more = True
+        code = "FORCED"
+    stopping.stop_scopes(m, visit, code)
+
+
+def _fall(m: "Machine", visit: Visit, call: Workflowing, verdict: Verdict) -> None:
+    call.main_completed = verdict.status == "completed"
+    if visit is m.root and not call.main_completed:
+        reopening.keep(m)
+    call.verdict = verdict
+
+
+def timed_out(m: "Machine", visit: Visit) -> None:
+    call = visit.call
+    assert call is not None
+    if call.stage is Stage.MAIN:
+        decide(m, visit, Verdict("timeout", TIMED_OUT, "timeout", "it took too long"))
+    else:
+        reopening.keep_cleanup(m, visit)
+        stopping.stop_scopes(m, visit, "CANCELLED")
+
+
+# --- stages ---------------------------------------------------------------------------------------
+
+
+def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+    """Everything of one stage has ended."""
+    call = visit.call
+    assert call is not None
+    if call.verdict is None:
+        _fall(m, visit, call, scope.verdict or Verdict("cancelled", CANCELLED, "stopped"))
+    assert call.verdict is not None
+    failed = _has_failed(scope)
+    if scope.index == CLEANUP and not scope.stopping and (failed or call.verdict.status != "completed"):
+        reopening.keep_cleanup(m, visit)
+    del visit.scopes[scope.index]
+    if scope.index != _MAIN:
+        call.spent[scope.index] = scope.attempts
+    match scope.index:
+        case 0:
+            call.main_results = scope.results
+            _after_main(m, visit)
+        case 1:
+            begin_cleanup(m, visit)
+        case _:
+            if failed or scope.verdict is None:
+                _cleanup_failed(call)
+            end(m, visit)
+
+
+def _has_failed(scope: Scope) -> bool:
+    return scope.failed_unhandled or (scope.verdict is not None and scope.verdict.status == "failed")
+
+
+def _after_main(m: "Machine", visit: Visit) -> None:
+    """The run's own limit does not reach further than its own list."""
+    call = visit.call
+    assert call is not None
+    holds.disarm(m, visit)
+    error = call.program.error
+    if call.aimed_at_error and error is not None and not call.no_more:
+        call.stage = Stage.ERROR
+        loops.open_scope(m, visit, error, _prefix(visit), _ERROR, spent=call.spent.get(_ERROR))
+    else:
+        begin_cleanup(m, visit)
+
+
+def begin_cleanup(m: "Machine", visit: Visit) -> None:
+    call = visit.call
+    assert call is not None
+    cleanup = call.program.cleanup
+    if cleanup is None or call.no_more:
+        end(m, visit)
+        return
+    arm_cleanup(m, visit)
+    prefix = f"{_prefix(visit)}{FINALLY}/"
+    loops.open_scope(m, visit, cleanup, prefix, CLEANUP, spent=call.spent.get(CLEANUP))
+
+
+def arm_cleanup(m: "Machine", visit: Visit) -> None:
+    call = visit.call
+    assert call is not None
+    call.stage = Stage.FINALLY
+    holds.arm(m, visit, _FINALLY_SECONDS)
+
+
+def _cleanup_failed(call: Workflowing) -> None:
+    """A failing `finally` turns a success into a failure, and changes no other code."""
+    if call.verdict is not None and call.verdict.status == "completed":
+        call.verdict = Verdict("failed", routing.FAILED, "finally", "a step of 'finally' failed")
+
+
+def end(m: "Machine", visit: Visit) -> None:
+    call = visit.call
+    assert call is not None
+    assert call.verdict is not None
+    call.stage = Stage.END
+    holds.disarm(m, visit)
+    outputs: dict[str, Any] = {}
+    if call.verdict.status == "completed":
+        try:
+            outputs = _outputs(m, visit, call)
+        except EvaluationError as error:
+            call.verdict = Verdict("failed", routing.FAILED, "outputs", str(error), error.code)
+    if visit.scope is None:
+        _end_run(m, call.verdict, outputs)
+    else:
+        _end_call(m, visit, call.verdict, outputs)
+
+
+def _outputs(m: "Machine", visit: Visit, call: Workflowing) -> dict[str, Any]:
+    after = Scope(visit, call.program.block, "", _MAIN)
+    after.results = call.main_results
+    view = m.view(after)
+    return {name: fill_in(data, view.lookup) for name, data in call.program.workflow.outputs.items()}
+
+
+_ENDS: Final = {"completed": EventType.RUN_COMPLETED, "cancelled": EventType.RUN_CANCELLED}
+
+
+def _end_run(m: "Machine", verdict: Verdict, outputs: dict[str, Any]) -> None:
+    payload: dict[str, Any] = {"exitCode": verdict.exit_code}
+    if verdict.reason:
+        payload["reason"] = verdict.reason
+    if outputs:
+        payload["outputs"] = outputs
+    if verdict.status in ("failed", "timeout"):
+        payload["error"] = {
+            "category": "TIMEOUT" if verdict.status == "timeout" else "USER",
+            "code": verdict.code or verdict.reason.upper(),
+            "message": verdict.error or verdict.reason,
+            "retryable": False,
+        }
+    m.record(_ENDS.get(verdict.status, EventType.RUN_FAILED), None, m.opening, payload)
+
+
+def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, Any]) -> None:
+    outcome = _outcome(verdict, outputs)
+    if visit.stopping:
+        assert visit.call is not None
+        by_itself = is_decided(visit.call) and not visit.call.no_more
+        reopening.ended_late(m, visit, outcome if by_itself else None)
+        visit.call = None
+        stopping.record_stopped(m, visit, visit.stop_code)
+        attempts.drop(m, visit)
+        return
+    end_with(m, visit, outcome)
+
+
+def end_with(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+    """A call has its outcome, and nothing of it is left to do."""
+    visit.call = None
+    visit.scopes.clear()
+    outputs = (outcome.fields or {}).get("outputs")
+    attempts.record_end(m, visit, outcome, **({"outputs": outputs} if outputs is not None else {}))
+    attempts.take_outcome(m, visit, outcome)
+
+
+def _outcome(verdict: Verdict, outputs: dict[str, Any]) -> Outcome:
+    if verdict.status == "completed":
+        return Outcome("success", 0, fields={"outputs": outputs})
+    event: Any = "timeout" if verdict.status == "timeout" else "failure"
+    told = {
+        "category": "TIMEOUT" if event == "timeout" else "USER",
+        "code": verdict.code or verdict.reason.upper(),
+        "message": verdict.error or verdict.reason,
+        "retryable": True,
+    }
+    return Outcome(event, verdict.exit_code, error=told)
+
+
+# --- cancelling -----------------------------------------------------------------------------------
+
+
+def cancel(m: "Machine", facts: dict[str, Any], *, force: bool = False) -> bool:
+    """CANCEL and EMERGENCY_STOP. A second one, or force, also stops `finally`. False: nothing was left to stop."""
+    root = m.root
+    if root is None:
+        if m.cancelled_before_start:
+            return False
+        m.cancelled_before_start = True
+        m.record(
+            EventType.RUN_CANCELLED, None, m.opening, {"exitCode": CANCELLED, "reason": "cancelled", **facts}
+        )
+        return True
+    call = root.call
+    assert call is not None
+    if call.stage is Stage.END:
+        return False
+    holds.release(m, facts)
+    force = force or m.cancels > 0
+    m.cancels += 1
+    verdict = Verdict("cancelled", CANCELLED, "cancelled", str(facts.get("reason") or "") or None)
+    if call.verdict is not None and call.verdict.status == "completed":
+        call.verdict = verdict
+    if force or call.verdict is None:
+        decide(m, root, verdict, force=force)
+    return True
+
+
+def is_over(m: "Machine") -> bool:
+    """The run's last event is owed: nothing may stand behind it."""
+    if m.root is None:
+        return m.cancelled_before_start
+    return m.root.call is not None and m.root.call.stage is Stage.END

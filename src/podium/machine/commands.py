@@ -1,0 +1,70 @@
+"""Commands: what the machine has decided and somebody else has to do.
+
+They are owed until the log answers them (`CancelTimer` is only a courtesy), and harmless to perform twice: the answer
+carries the same idempotency key. The machine makes hundreds of thousands of them, hence the structs.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from podium.log.times import Timestamp
+from podium.plan.plan import Step
+
+
+class RunTask(msgspec.Struct, frozen=True, gc=False):
+    """Carry out a step. `values` are what its references stood for when it was decided, by their path."""
+
+    path: str
+    attempt: int
+    step: Step
+    values: dict[tuple[str | int, ...], Any] | None = None
+
+
+class CancelTask(msgspec.Struct, frozen=True, gc=False):
+    """Stop a task and answer with StepFailed; `force`: at once, without asking it first."""
+
+    path: str
+    attempt: int
+    force: bool = False
+    # CANCELLED, JOIN_DECIDED or INTERRUPTED: the code of the answer.
+    code: str = "CANCELLED"
+
+
+class SetTimer(msgspec.Struct, frozen=True, gc=False):
+    """Answer with TimerFired, once, not before `due`."""
+
+    key: str
+    due: Timestamp
+
+
+class CancelTimer(msgspec.Struct, frozen=True, gc=False):
+    """The timer is not needed any more; if it fires all the same, nothing happens."""
+
+    key: str
+
+
+class Question(msgspec.Struct, frozen=True, gc=False):
+    """Is there such a file among the artifacts; is such a variable set and not empty?"""
+
+    kind: Literal["file", "env"]
+    name: str
+
+
+class Probe(msgspec.Struct, frozen=True, gc=False):
+    """Ask the world, all at once; answer with ProbeAnswered."""
+
+    key: str
+    questions: tuple[Question, ...]
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """A decision that has to stand in the log; in order, the run's terminal event last."""
+
+    event_type: str
+    path: str | None
+    attempt: int
+    payload: dict[str, Any]
+
+
+Command: TypeAlias = RunTask | CancelTask | SetTimer | CancelTimer | Probe | Record

@@ -1,0 +1,92 @@
+"""Conditions with three answers: true, false, or "that depends on these questions".
+
+Files and variables are asked for only if the answer matters: `all` with something false needs no file, and all that is
+needed is asked at once. What was answered is recorded, so that replay asks nobody.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+from podium.expressions.evaluate import compile_expression, truth
+from podium.expressions.templates import render
+from podium.machine.commands import Question
+from podium.plan.conditions import All, AnyOf, Condition, EnvSet, FileExists, Holds, Not, StepIs
+
+
+class View(Protocol):
+    """How a condition sees the run."""
+
+    answers: dict[Question, bool]
+    # Those that are needed and not answered yet.
+    questions: list[Question]
+
+    def lookup(self, path: tuple[str | int, ...]) -> object: ...
+
+    def step_is(self, state: str, step: str) -> bool: ...
+
+
+Ask: TypeAlias = Callable[[View], bool | None]
+
+
+def compile_condition(condition: Condition) -> Ask:
+    match condition:
+        case bool():
+            return lambda _view: condition
+        case Holds():
+            evaluate = compile_expression(condition.expression)
+            return lambda view: truth(evaluate(view.lookup))  # type: ignore[arg-type]
+        case StepIs():
+            return lambda view: view.step_is(condition.state, condition.step)
+        case Not():
+            return _negated(compile_condition(condition.of))
+        case All():
+            return _all([compile_condition(one) for one in condition.of])
+        case AnyOf():
+            return _any([compile_condition(one) for one in condition.of])
+        case FileExists():
+            path = condition.path
+            return lambda view: _asked(Question("file", render(path, view.lookup)), view)  # type: ignore[arg-type]
+        case EnvSet():
+            name = condition.name
+            return lambda view: _asked(Question("env", render(name, view.lookup)), view)  # type: ignore[arg-type]
+
+
+def _asked(question: Question, view: View) -> bool | None:
+    answer = view.answers.get(question)
+    if answer is None:
+        view.questions.append(question)
+    return answer
+
+
+def _negated(ask: Ask) -> Ask:
+    def negated(view: View) -> bool | None:
+        answer = ask(view)
+        return None if answer is None else not answer
+
+    return negated
+
+
+def _all(parts: list[Ask]) -> Ask:
+    def all_of(view: View) -> bool | None:
+        unknown = False
+        for ask in parts:
+            answer = ask(view)
+            if answer is False:
+                return False
+            unknown |= answer is None
+        return None if unknown else True
+
+    return all_of
+
+
+def _any(parts: list[Ask]) -> Ask:
+    def any_of(view: View) -> bool | None:
+        unknown = False
+        for ask in parts:
+            answer = ask(view)
+            if answer:
+                return True
+            unknown |= answer is None
+        return None if unknown else False
+
+    return any_of

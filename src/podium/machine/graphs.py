@@ -1,0 +1,175 @@
+"""A list with dependencies: who is ready, and what a failure does to those that wait for it.
+
+Each step counts down what it waits for. A step skipped by its condition satisfies those that wait for it; one that
+failed, or was skipped because of a failure, does not: they are skipped in turn, once all they wait for has ended.
+All of it can be taken back: RETRY_STEP in an open graph is the exact reverse.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from podium.log.events import EventType
+from podium.machine import attempts, routing
+from podium.machine.flow import Way
+from podium.machine.program import Node
+from podium.machine.tree import GraphState, Outcome, Result, Scope, Verdict
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+WAITING: Final = 0
+LIVE: Final = 1
+GOOD: Final = 2
+BAD: Final = 3
+# Skipped because of a failure among what it waits for.
+LEFT_OUT: Final = 4
+# Its handler ended the workflow: nobody that waits for it was told.
+ENDING: Final = 5
+
+
+def begin(m: "Machine", scope: Scope) -> None:
+    graph = GraphState(scope.block)
+    scope.graph = graph
+    for node in scope.block.nodes:
+        if graph.unmet[node.index] == 0:
+            _ready(m, scope, graph, node)
+
+
+def ended(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
+    graph = scope.graph
+    assert graph is not None
+    failed = attempts.has_failed(outcome, node)
+    way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
+    if not isinstance(way, Way):
+        graph.states[node.index] = ENDING
+        graph.open -= 1
+        routing.follow(m, scope, way, outcome)
+        return
+    if failed:
+        graph.failures += 1
+        if node.step.error_action == "stop":
+            graph.stop_failures += 1
+    _settled(m, scope, graph, node, BAD if failed else GOOD)
+    _end_if_done(m, scope, graph, node, outcome)
+
+
+def _ready(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> None:
+    """All it waits for has ended."""
+    if graph.failed[node.index]:
+        _leave_out(m, scope, graph, node)
+    elif graph.stop_failures:
+        graph.held_back.append(node.index)
+    else:
+        graph.states[node.index] = LIVE
+        attempts.enter(m, scope, node)
+
+
+def _settled(m: "Machine", scope: Scope, graph: GraphState, node: Node, state: int) -> None:
+    """Count down for those that wait; with a list of its own, since a chain of left-out steps may be long."""
+    graph.states[node.index] = state
+    graph.open -= 1
+    pending = [(node.index, state)]
+    while pending:
+        index, how = pending.pop()
+        for dependent in scope.block.dependents[index]:
+            graph.unmet[dependent] -= 1
+            if how in (BAD, LEFT_OUT):
+                graph.failed[dependent] += 1
+            if graph.unmet[dependent] == 0:
+                waiting = scope.block.nodes[dependent]
+                _ready(m, scope, graph, waiting)
+                if graph.states[dependent] == LEFT_OUT:
+                    pending.append((dependent, LEFT_OUT))
+
+
+def _leave_out(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> None:
+    attempt = scope.attempts.get(node.index, 0) + 1
+    scope.attempts[node.index] = attempt
+    scope.visits[node.index] = scope.visits.get(node.index, 0) + 1
+    graph.states[node.index] = LEFT_OUT
+    graph.open -= 1
+    scope.results[node.step_id] = Result("skipped", None, attempt, scope.visits[node.index])
+    payload = {"reasonCode": "DEPENDENCY_FAILED", "reason": "a step it depends on has failed"}
+    m.record(EventType.STEP_SKIPPED, scope.prefix + node.step_id, attempt, payload)
+
+
+def _end_if_done(m: "Machine", scope: Scope, graph: GraphState, node: Node, outcome: Outcome) -> None:
+    if scope.live:
+        return
+    if graph.open and graph.stop_failures:
+        for index in sorted(graph.held_back):
+            _hold_back_for_good(m, scope, graph, scope.block.nodes[index])
+        for waiting in scope.block.nodes:
+            if graph.states[waiting.index] == WAITING:
+                _leave_out(m, scope, graph, waiting)
+    if graph.open:
+        return
+    verdict = Verdict("completed")
+    if graph.failures:
+        told = (outcome.error or {}).get("message") or f"exit code {outcome.exit_code}"
+        verdict = Verdict("failed", routing.FAILED, "step_failed", f"step '{node.step_id}': {told}")
+        if outcome.event not in ("failure", "timeout"):
+            names = [n.step_id for n in scope.block.nodes if graph.states[n.index] == BAD]
+            verdict.error = f"failed: {', '.join(names[:10])}"
+    routing.end_scope(m, scope, verdict)
+
+
+def _hold_back_for_good(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> None:
+    if graph.states[node.index] == WAITING:
+        _leave_out(m, scope, graph, node)
+
+
+def retry(m: "Machine", scope: Scope, node: Node) -> bool:
+    """Take the failure of a step back, and all that followed from it; the step runs as its next attempt."""
+    graph = scope.graph
+    if graph is None or graph.states[node.index] != BAD or scope.verdict is not None or scope.stopping:
+        return False
+    graph.failures -= 1
+    if node.step.error_action == "stop":
+        graph.stop_failures -= 1
+    _take_back(scope, graph, node.index)
+    graph.states[node.index] = LIVE
+    attempts.enter(m, scope, node)
+    if not graph.stop_failures:
+        held_back, graph.held_back = graph.held_back, []
+        for index in held_back:
+            _ready(m, scope, graph, scope.block.nodes[index])
+    return True
+
+
+def ending_nodes(scope: Scope) -> list[Node]:
+    """The steps that failed, or whose handlers ended the workflow."""
+    graph = scope.graph
+    assert graph is not None
+    return [node for node in scope.block.nodes if graph.states[node.index] in (BAD, ENDING)]
+
+
+def go_on(m: "Machine", scope: Scope) -> None:
+    """Of a reopened run: what failed runs again, and what was left out because of that waits again."""
+    graph = scope.graph
+    assert graph is not None
+    for node in scope.block.nodes:
+        index = node.index
+        if graph.states[index] == LEFT_OUT and (graph.unmet[index] or not graph.failed[index]):
+            # Left out at the end, because nothing new was to start.
+            graph.states[index] = WAITING
+            graph.open += 1
+        elif graph.states[index] == ENDING:
+            graph.states[index] = LIVE
+            graph.open += 1
+            attempts.take_up(m, scope, node)
+    for node in scope.block.nodes:
+        if graph.states[node.index] == BAD:
+            retry(m, scope, node)
+
+
+def _take_back(scope: Scope, graph: GraphState, step: int) -> None:
+    graph.open += 1
+    pending = [step]
+    while pending:
+        for dependent in scope.block.dependents[pending.pop()]:
+            graph.unmet[dependent] += 1
+            graph.failed[dependent] -= 1
+            if graph.states[dependent] == LEFT_OUT:
+                graph.states[dependent] = WAITING
+                graph.open += 1
+                pending.append(dependent)

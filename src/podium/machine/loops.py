@@ -1,0 +1,505 @@
+"""Steps that hold lists: groups, branches, for_each, while, repeat_until.
+
+A finished iteration is folded into counters at once and forgotten, unless the plan reads it later: a loop over a
+hundred thousand items needs no more memory at its end than at its beginning.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from podium.expressions.evaluate import EvaluationError
+from podium.expressions.templates import fill_in
+from podium.log.events import EventType
+from podium.machine import attempts, graphs, holds, joins, routing, stopping
+from podium.machine.program import BlockProgram, Kind, Node
+from podium.machine.tree import EndedIteration, Loop, Outcome, Phase, Scope, Verdict, Visit, prefix_of
+from podium.machine.values import keeps
+from podium.plan.plan import ForEach, Group, Join, Parallel, While
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+DEFAULT_WORKERS: Final = 10
+
+
+def open_loop(m: "Machine", visit: Visit) -> None:
+    """Begin a composite: it is open until everything inside has closed."""
+    node = visit.node
+    assert node is not None
+    visit.scopes = {}
+    match node.kind:
+        case Kind.FOR_EACH:
+            items = _items(m, visit)
+            if items is None:
+                return
+            visit.loop = Loop(len(items), m.now)
+            visit.loop.items = items
+        case Kind.PARALLEL:
+            visit.loop = Loop(len(node.branches), m.now)
+        case _:
+            visit.loop = Loop(0, m.now)
+    visit.phase = Phase.OPEN
+    assert isinstance(node.body, Group | Parallel | ForEach | While)
+    m.spending.open(visit.path, node.body.budget)
+    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
+    limit = limit_of(visit)
+    if limit is not None:
+        holds.arm(m, visit, limit)
+    match node.kind:
+        case Kind.WHILE:
+            body = node.body
+            assert isinstance(body, While)
+            if body.until:
+                begin_pass(m, visit)
+            else:
+                check(m, visit)
+        case Kind.GROUP:
+            assert node.block is not None
+            open_scope(m, visit, node.block, f"{prefix_of(visit)}/", 0)
+        case _:
+            fill(m, visit)
+
+
+def limit_of(visit: Visit) -> float | None:
+    node = visit.node
+    assert node is not None
+    timeout = node.step.timeout
+    if not isinstance(node.body, While):
+        return timeout
+    return node.body.max_duration if timeout is None else min(timeout, node.body.max_duration)
+
+
+def _items(m: "Machine", visit: Visit) -> list[Any] | None:
+    """The items are fixed at entry; None: that failed, and is told."""
+    node, scope = visit.node, visit.scope
+    assert node is not None
+    assert scope is not None
+    try:
+        return items_of(m, scope, node)
+    except EvaluationError as error:
+        attempts.fail_before_start(m, visit, error)
+        return None
+
+
+def items_of(m: "Machine", scope: Scope, node: Node) -> list[Any]:
+    body = node.body
+    assert isinstance(body, ForEach)
+    items = fill_in(body.items, m.view(scope).lookup)
+    if not isinstance(items, list):
+        raise EvaluationError(f"'items' is {'empty' if items is None else 'no list'}")
+    if body.max_iterations is not None and len(items) > body.max_iterations:
+        raise EvaluationError(
+            f"there are {len(items)} items, more than max_iterations, {body.max_iterations}"
+        )
+    return items
+
+
+def open_scope(
+    m: "Machine",
+    owner: Visit,
+    block: BlockProgram,
+    prefix: str,
+    index: int,
+    *,
+    entry: int = 0,
+    spent: dict[int, int] | None = None,
+) -> Scope:
+    """Begin a list. It has a live visit from its first moment on. `spent`: attempts that the log has already."""
+    scope = Scope(owner, block, prefix, index)
+    scope.attempts.update(spent or {})
+    owner.scopes[index] = scope
+    if block.is_graph:
+        graphs.begin(m, scope)
+        if not scope.live and not block.nodes:
+            routing.end_scope(m, scope, Verdict("completed"))
+    elif block.nodes:
+        attempts.enter(m, scope, block.nodes[entry])
+    else:
+        routing.end_scope(m, scope, Verdict("completed"))
+    return scope
+
+
+# --- items and branches ---------------------------------------------------------------------------
+
+
+def fill(m: "Machine", visit: Visit) -> None:
+    """Begin as many items as there is room for; with nothing left to do, the loop is closed."""
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    assert loop is not None
+    loop.pending = False
+    if not _goes_on(visit):
+        return
+    room = _workers(visit) - len(visit.scopes)
+    while room > 0 and not loop.stopped and loop.index < loop.total:
+        index = loop.index
+        loop.index += 1
+        loop.started += 1
+        room -= 1
+        _begin_item(m, visit, loop, index)
+    if not visit.scopes and (loop.stopped or loop.index >= loop.total):
+        close(m, visit)
+
+
+def _goes_on(visit: Visit) -> bool:
+    """What stood on the agenda may have been overtaken: by a limit, a verdict, or a stop from outside."""
+    return visit.phase is Phase.OPEN and not visit.stopping and visit.verdict is None
+
+
+def _begin_item(m: "Machine", visit: Visit, loop: Loop, index: int) -> None:
+    node = visit.node
+    assert node is not None
+    if node.kind is Kind.PARALLEL:
+        open_scope(m, visit, node.branches[index], f"{prefix_of(visit)}/", index)
+        return
+    assert node.block is not None
+    scope = Scope(visit, node.block, f"{prefix_of(visit)}[{index}]/", index)
+    scope.item = loop.items[index]
+    visit.scopes[index] = scope
+    if node.block.is_graph:
+        graphs.begin(m, scope)
+    else:
+        attempts.enter(m, scope, node.block.nodes[0])
+
+
+def _workers(visit: Visit) -> int:
+    body = visit.node.body if visit.node is not None else None
+    if isinstance(body, Parallel):
+        return body.max_workers
+    assert isinstance(body, ForEach)
+    if not body.parallel:
+        return 1
+    return body.max_workers if body.max_workers is not None else DEFAULT_WORKERS
+
+
+def _join(visit: Visit) -> Join:
+    body = visit.node.body if visit.node is not None else None
+    assert isinstance(body, ForEach | Parallel)
+    return body.join
+
+
+def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+    """Everything in one iteration, branch or pass has ended."""
+    node = visit.node
+    assert node is not None
+    del visit.scopes[scope.index]
+    match node.kind:
+        case Kind.GROUP:
+            _group_closed(m, visit, scope)
+        case Kind.WHILE:
+            _pass_closed(m, visit, scope)
+        case _:
+            _item_closed(m, visit, scope)
+
+
+def _group_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+    if visit.verdict is None:
+        visit.verdict = scope.verdict
+    node = visit.node
+    assert node is not None
+    if keeps(node, "steps") and visit.loop is not None:
+        visit.loop.branches = scope.results
+    close(m, visit)
+
+
+def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    assert loop is not None
+    status = _status_of(scope)
+    _count(m, loop, scope, status)
+    if node.kind is Kind.PARALLEL:
+        name = node.branches[scope.index].nodes[0].step_id
+        if name in scope.results:
+            loop.branches[name] = scope.results[name]
+    elif keeps(node, "iterations"):
+        loop.iterations[scope.index] = {
+            "index": scope.index,
+            "item": scope.item,
+            "status": status,
+            "steps": scope.results,
+        }
+    if keeps(node, "last") and scope.index >= loop.last_index:
+        # Of items at once, the last in the list: whoever ends last must not matter.
+        loop.last = scope.results
+        loop.last_index = scope.index
+    if visit.verdict is None and not visit.stopping:
+        _decide(m, visit, loop)
+    if visit.stopping or visit.verdict is not None:
+        if not visit.scopes:
+            close(m, visit)
+    elif not loop.pending:
+        loop.pending = True
+        m.later(fill, visit)
+
+
+def _count(m: "Machine", loop: Loop, scope: Scope, status: str) -> None:
+    match status:
+        case "completed":
+            loop.completed += 1
+        case "failed":
+            loop.failed += 1
+        case "skipped":
+            loop.skipped += 1
+        case _:
+            loop.cancelled += 1
+    if m.ended_iterations is not None and scope.prefix.endswith("]/"):
+        m.ended_iterations.append(EndedIteration(m.last_seq, scope.prefix[:-1], status))
+
+
+def _status_of(scope: Scope) -> str:
+    verdict = scope.verdict
+    if verdict is None:
+        return "cancelled"
+    return "failed" if verdict.status in ("failed", "timeout") else verdict.status
+
+
+def _decide(m: "Machine", visit: Visit, loop: Loop) -> None:
+    """Whether the join is certain; then the rest is stopped, or allowed to finish."""
+    join = _join(visit)
+    total = loop.started if loop.stopped else loop.total
+    verdict = joins.decided(
+        join, total=total, completed=loop.completed, failed=loop.failed, others=loop.skipped + loop.cancelled
+    )
+    if verdict is None:
+        return
+    loop.stopped = True
+    if verdict == "success":
+        visit.verdict = Verdict("completed")
+    else:
+        told = f"{loop.failed} of {total} failed"
+        visit.verdict = Verdict("failed", routing.FAILED, "join", told, "JOIN_FAILED")
+    if join.rest == "cancel":
+        stopping.stop_scopes(m, visit, "JOIN_DECIDED")
+
+
+# --- passes ---------------------------------------------------------------------------------------
+
+
+def check(m: "Machine", visit: Visit) -> None:
+    """Ask the condition: at entry and right after each pass."""
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    assert loop is not None
+    assert node.condition is not None
+    body = node.body
+    assert isinstance(body, While)
+    loop.pending = False
+    if not _goes_on(visit):
+        return
+    # Asked in the body's scope, with what the newest pass has left.
+    assert node.block is not None
+    scope = Scope(visit, node.block, "", max(loop.index - 1, 0))
+    scope.results = loop.last or {}
+    view = m.view(scope, visit.answers)
+    try:
+        answer = node.condition(view)
+    except EvaluationError as error:
+        told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
+        visit.verdict = Verdict("failed", attempts.FAILED_BEFORE_START, "condition", str(error), error.code)
+        loop.exit_reason = "error"
+        close(m, visit, error=told)
+        return
+    if answer is None:
+        visit.phase = Phase.COND
+        visit.questions = tuple(dict.fromkeys(view.questions))
+        visit.wait = m.timer_key(visit, "pass")
+        m.wait(visit.wait, visit)
+        return
+    visit.answers = None
+    if answer is body.until:
+        visit.verdict = Verdict("completed")
+        loop.exit_reason = "condition"
+        close(m, visit)
+    elif loop.index >= body.max_iterations:
+        loop.exit_reason = "max_iterations"
+        visit.verdict = Verdict(
+            "timeout", attempts.TIMED_OUT, "max_iterations", f"{loop.index} passes, the most there may be"
+        )
+        close(m, visit)
+    elif loop.index and body.check_interval:
+        visit.phase = Phase.INTERVAL
+        visit.due = m.after(body.check_interval)
+        visit.wait = m.timer_key(visit, "interval")
+        m.wait(visit.wait, visit)
+    else:
+        begin_pass(m, visit)
+
+
+def next_pass(m: "Machine", visit: Visit) -> None:
+    """The interval is over; by way of the agenda, so that a hold parks it."""
+    visit.phase = Phase.OPEN
+    visit.wait = visit.due = None
+    m.later(begin_pass, visit)
+
+
+def begin_pass(m: "Machine", visit: Visit) -> None:
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    assert loop is not None
+    assert node.block is not None
+    if not _goes_on(visit):
+        return
+    index = loop.index
+    loop.index += 1
+    loop.started += 1
+    open_scope(m, visit, node.block, f"{prefix_of(visit)}[{index}]/", index)
+
+
+def _pass_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    assert loop is not None
+    status = "failed" if scope.failed_unhandled and _status_of(scope) == "completed" else _status_of(scope)
+    _count(m, loop, scope, status)
+    # The condition reads it, whoever else does.
+    loop.last = scope.results
+    if keeps(node, "iterations"):
+        loop.iterations[scope.index] = {
+            "index": scope.index,
+            "item": None,
+            "status": status,
+            "steps": scope.results,
+        }
+    if visit.stopping or visit.verdict is not None:
+        close(m, visit)
+    elif loop.stopped:
+        visit.verdict = Verdict("completed")
+        close(m, visit)
+    else:
+        loop.pending = True
+        m.later(check, visit)
+
+
+# --- leaving --------------------------------------------------------------------------------------
+
+
+def leave_iteration(m: "Machine", scope: Scope, outcome: Outcome | None, *, breaks: bool) -> None:
+    """`_loop_break` and `_loop_continue`: the innermost loop, and every block on the way to it."""
+    inner = scope
+    while inner.owner.node is None or inner.owner.node.kind not in (Kind.FOR_EACH, Kind.WHILE):
+        assert inner.owner.scope is not None
+        inner = inner.owner.scope
+    loop = inner.owner.loop
+    assert loop is not None
+    from_failure = outcome is not None and outcome.event in ("failure", "timeout")
+    if breaks:
+        loop.stopped = True
+        loop.exit_reason = "break"
+    inner.verdict = Verdict("skipped" if from_failure else "completed")
+    stopping.stop(m, inner, "SCOPE_CLOSED")
+
+
+def leave_by_goto(m: "Machine", scope: Scope, step: str) -> None:
+    """A goto out of loops: each on the way completes with that reason, and then it goes on at the step.
+
+    Nothing else is live in any of them: there is no way out of what runs at once.
+    """
+    leaving, visit = scope, scope.owner
+    while step not in leaving.block.index:
+        leaving.verdict = Verdict("completed")
+        leaving.stopping = True
+        visit = leaving.owner
+        visit.verdict = Verdict("completed", reason="goto")
+        assert visit.loop is not None
+        visit.loop.stopped = True
+        visit.loop.exit_reason = "goto"
+        assert visit.scope is not None
+        leaving = visit.scope
+    visit.goto = step
+    stopping.close_if_empty(m, scope)
+
+
+def timed_out(m: "Machine", visit: Visit) -> None:
+    """A limit of a composite: what runs is stopped, then the event is `timeout`. A verdict that stands, stands."""
+    if visit.verdict is None:
+        is_pass = visit.node is not None and visit.node.kind is Kind.WHILE
+        reason = "max_duration" if is_pass else "timeout"
+        if visit.loop is not None:
+            visit.loop.exit_reason = reason
+        visit.verdict = Verdict("timeout", attempts.TIMED_OUT, reason, "it took too long")
+    if visit.loop is not None:
+        visit.loop.stopped = True
+    if visit.wait is not None:
+        # An interval or a probe is dropped at once.
+        m.forget(visit.wait)
+        visit.wait = visit.due = None
+        visit.phase = Phase.OPEN
+    stopping.stop_scopes(m, visit, "CANCELLED")
+    if not visit.scopes:
+        close(m, visit)
+
+
+def close(m: "Machine", visit: Visit, *, error: dict[str, Any] | None = None) -> None:
+    """Nothing inside is live: the composite has its outcome, or was stopped."""
+    if visit.phase is not Phase.OPEN:
+        return  # closed on the way: stopping the last scope did it
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    assert loop is not None
+    holds.disarm(m, visit)
+    if visit.stopping:
+        stopping.record_stopped(m, visit, visit.stop_code)
+        attempts.drop(m, visit)
+        return
+    verdict = visit.verdict
+    if verdict is None:
+        verdict = _counted(visit, loop)
+    facts, fields = _facts(visit, loop, verdict)
+    if verdict.status in ("completed", "skipped"):
+        outcome = Outcome("success", 0, fields=fields)
+        attempts.record_end(m, visit, outcome, **facts)
+        attempts.settle(m, visit, outcome)
+        return
+    event: Any = "timeout" if verdict.status == "timeout" else "failure"
+    told = error or {
+        "category": "TIMEOUT" if event == "timeout" else "USER",
+        "code": verdict.code or (verdict.reason or "failed").upper(),
+        "message": verdict.error or verdict.reason or "failed",
+        "retryable": True,
+    }
+    outcome = Outcome(event, verdict.exit_code or routing.FAILED, error=told, fields=fields)
+    attempts.record_end(m, visit, outcome, **facts)
+    attempts.after_failure(m, visit, outcome)
+
+
+def _counted(visit: Visit, loop: Loop) -> Verdict:
+    """The join over what was started, when nothing decided it before: a break, or nothing to do at all."""
+    total = loop.started if loop.stopped else loop.total
+    verdict = joins.decided(
+        _join(visit),
+        total=total,
+        completed=loop.completed,
+        failed=loop.failed,
+        others=loop.skipped + loop.cancelled,
+    )
+    if verdict == "failure":
+        return Verdict("failed", routing.FAILED, "join", f"{loop.failed} of {total} failed", "JOIN_FAILED")
+    return Verdict("completed")
+
+
+def _facts(visit: Visit, loop: Loop, verdict: Verdict) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What goes into the log, and what references can read."""
+    node = visit.node
+    assert node is not None
+    if node.kind is Kind.GROUP:
+        return {}, {"output": "", "steps": loop.branches}
+    summary = {
+        "count": loop.started,
+        "total": loop.total if node.kind is not Kind.WHILE else loop.started,
+        "success_count": loop.completed,
+        "failure_count": loop.failed,
+        "skipped_count": loop.skipped,
+        "cancelled_count": loop.cancelled,
+        "success_rate": loop.completed / loop.started if loop.started else 1,
+    }
+    facts: dict[str, Any] = {"summary": summary}
+    reason = loop.exit_reason or verdict.reason
+    if reason:
+        facts["exitReason"] = reason
+    fields: dict[str, Any] = {"summary": summary, "output": "", "exit_reason": reason or None}
+    if node.kind is Kind.PARALLEL:
+        fields["branches"] = loop.branches
+    else:
+        fields["iterations"] = loop.iterations
+        fields["last"] = loop.last
+    return facts, fields

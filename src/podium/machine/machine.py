@@ -1,0 +1,469 @@
+"""What to do next, given what has happened.
+
+Every engine asks this module and no other. The same plan and the same events give the same commands in any process on
+any day; replay, and running one plan under three engines, rest on that. No clock, no ids, no I/O: time enters as the
+`emittedAt` of events, answers of the world as events.
+
+This file is the frame: which event goes to which function, the agenda, and what is owed. The rules stand beside it:
+
+    attempts   one step: enter, `when`, begin, outcome, tries, leave
+    routing    where an outcome leads in a flow            graphs     who is ready in a graph
+    loops      for_each, while, parallel, group            joins      decided or not
+    calls      the run and `call`: main, _error, finally   stopping   stop what runs, notice when it has stopped
+    reopening  what a reopened run takes up
+    holds      pause; limits that stand still meanwhile    budgets    what agents cost, and who can be paid
+    signals    what a person asks for                      commands   what is owed in which phase
+    tree       the state; nothing decides there
+
+Everything that ends, ends in two moments: its *verdict* is certain, and later it is *closed*, when nothing inside is
+live. Only then does its owner hear of it. So nothing old ever runs beside the next step.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from podium.log.events import EventRecord, EventType
+from podium.log.times import Timestamp, later
+from podium.machine import attempts, budgets, calls, checkpoint, holds, loops, reopening, signals
+from podium.machine.commands import CancelTimer, Command, Question, Record, SetTimer
+from podium.machine.obligations import Obligation
+from podium.machine.owed import command, obligation
+from podium.machine.program import WorkflowProgram, program_of
+from podium.machine.tree import EndedIteration, Phase, Scope, Visit, prefix_of
+from podium.machine.values import ScopeView, Surroundings
+from podium.plan.plan import Plan
+
+# Named by RunStarted: a log written under other rules is not folded under these.
+RULES_VERSION: Final = 3
+# So many operations in one `advance` (a few milliseconds), then the host gets its turn: no loop of gates blocks it.
+_MOST_OPERATIONS: Final = 2000
+
+
+class Machine:
+    """One run of a plan. `advance` folds one recorded event and returns what is now owed."""
+
+    def __init__(self, plan: Plan, program: WorkflowProgram | None = None) -> None:
+        self.plan = plan
+        self.program = program if program is not None else program_of(plan)
+        self.surroundings = Surroundings()
+        self.root: Visit | None = None
+        # Key -> visit: something owed from outside. An index of the tree.
+        self.waits: dict[Any, Visit] = {}
+        # Decisions that must still appear in the log, in order.
+        self.records: deque[Record] = deque()
+        self.agenda: deque[tuple[Callable[[Machine, Visit], None], Visit]] = deque()
+        self.hold = holds.Hold()
+        self.spending = budgets.Spending(plan.workflow.budget)
+        self.last_seq = 0
+        # Visits begun so far, for the last resort.
+        self.visits = 0
+        self.pause_cycle = 0
+        # 1, and one more for each RunReopened.
+        self.opening = 1
+        self.cancels = 0
+        self.terminal = False
+        # The log and these rules differ: something is recorded that was not owed.
+        self.inconsistent = False
+        self.cancelled_before_start = False
+        # The tree as it was when the run's verdict fell, and how attempts ended after that.
+        self.at_verdict: Any = None
+        # Timers that only give the host a turn, and the one that is set.
+        self.breath = 0
+        self.breathing: str | None = None
+        # For a host that asks for it, by putting a deque here: the iterations that have ended, with the number of the
+        # event they ended with, their path and their outcome. Whatever shows an iteration's outcome has it from here.
+        self.ended_iterations: deque[EndedIteration] | None = None
+        # Of the event being folded: keys whose commands have changed, timers not needed any more, new records.
+        self._touched: dict[Any, None] = {}
+        self._dropped: list[str] = []
+        self._recorded: list[Record] = []
+
+    # --- what a host asks -------------------------------------------------------------------------
+
+    def advance(self, event: EventRecord) -> list[Command]:
+        """Fold one event. Total: what is late, repeated, foreign or malformed changes nothing."""
+        if event.run_seq <= self.last_seq:
+            return []
+        self.last_seq = event.run_seq
+        # Time never runs back, whatever a worker's clock says.
+        if event.emitted_at > self.surroundings.now:
+            self.surroundings.now = event.emitted_at
+        handler = _HANDLERS.get(event.event_type)
+        if handler is None or (self.terminal and event.event_type != EventType.RUN_REOPENED):
+            return []
+        handler(self, event)
+        self._work()
+        return self._owed_now()
+
+    def outstanding(self) -> list[Command]:
+        """Every command owed and not yet answered; after a replay, perform these."""
+        if self.terminal:
+            return []
+        owed: list[Command] = list(self.records)
+        for key, visit in self.waits.items():
+            if (due := command(key, visit)) is not None:
+                owed.append(due)
+        if self.breathing is not None:
+            owed.append(SetTimer(self.breathing, self.now))
+        return owed
+
+    def obligations(self) -> list[Obligation]:
+        """What the run waits for; never empty while it is open."""
+        if self.terminal:
+            return []
+        found = [obligation(key, visit) for key, visit in self.waits.items()]
+        found += [
+            Obligation("hold", one, since=self.hold.since, detail=self._why(one)) for one in self.hold.reasons
+        ]
+        if "budget" not in self.hold.reasons:
+            found += [Obligation("budget", one.path, one.attempt) for one in self.spending.line.values()]
+        if self.records:
+            found.append(Obligation("record", self.records[0].event_type))
+        if self.breathing is not None:
+            found.append(Obligation("timer", self.breathing, deadline=self.now))
+        if self.root is None and not self.records:
+            found.append(Obligation("start", "the run has not begun"))
+        return found
+
+    def _why(self, reason: str) -> str:
+        return budgets.why_held(self) if reason == "budget" else ""
+
+    def checkpoint(self, plan_sha256: str) -> dict[str, Any]:
+        """The state as plain data; `restore` and this machine behave the same from here on."""
+        return checkpoint.dump(self, plan_sha256, RULES_VERSION)
+
+    @classmethod
+    def restore(
+        cls, plan: Plan, saved: dict[str, Any], plan_sha256: str, program: WorkflowProgram | None = None
+    ) -> "Machine":
+        machine = cls(plan, program)
+        checkpoint.restore(machine, saved, plan_sha256, RULES_VERSION)
+        return machine
+
+    def may_start(self, path: str, attempt: int) -> bool:
+        """Whether a host may start this task now: it is waited for, and nothing holds the run."""
+        visit = self.waits.get((path, attempt))
+        return visit is not None and not visit.stopping and not self.hold.reasons
+
+    @property
+    def now(self) -> Timestamp:
+        return self.surroundings.now
+
+    # --- what the rules use -----------------------------------------------------------------------
+
+    def wait(self, key: Any, visit: Visit) -> None:
+        """Owe what `key` says until it is answered."""
+        self.waits[key] = visit
+        self._touched[key] = None
+
+    def touch(self, key: Any) -> None:
+        """What is owed for a key has changed."""
+        self._touched[key] = None
+
+    def forget(self, key: Any) -> None:
+        """Nothing is owed for a key any more; a timer that was handed out is called off."""
+        self.waits.pop(key, None)
+        if key in self._touched:
+            del self._touched[key]
+        elif isinstance(key, str):
+            self._dropped.append(key)
+
+    def later(self, operation: "Callable[[Machine, Visit], None]", visit: Visit) -> None:
+        """Forward movement never calls: it goes onto the agenda, so that nothing recurses over items."""
+        self.agenda.append((operation, visit))
+
+    def record(self, event_type: str, path: str | None, attempt: int, payload: dict[str, Any]) -> None:
+        decision = Record(event_type, path, attempt, payload)
+        self.records.append(decision)
+        self._recorded.append(decision)
+
+    def timer_key(self, visit: Visit, kind: str) -> str:
+        """Used once: a timer that was dropped must not be taken for the next one."""
+        visit.counter += 1
+        return f"{visit.path}|{visit.attempt}|{kind}|{visit.counter}"
+
+    def after(self, seconds: float) -> Timestamp:
+        return later(self.now, seconds)
+
+    def view(self, scope: Scope, answers: dict[Question, bool] | None = None) -> ScopeView:
+        return ScopeView(scope, self.surroundings, answers)
+
+    def find(self, path: str) -> Visit | None:
+        """The live visit with exactly this path."""
+        found = self.find_scope(path)
+        return found[0].live.get(found[1]) if found is not None else None
+
+    def find_scope(self, path: str) -> tuple[Scope, int] | None:
+        """The live scope in which a step with this path stands, and its place there; walks down along the path."""
+        pending = list(self.root.scopes.values()) if self.root is not None else []
+        while pending:
+            scope = pending.pop()
+            if not path.startswith(scope.prefix):
+                continue
+            rest = path[len(scope.prefix) :]
+            index = scope.block.index.get(rest)
+            if index is not None:
+                return scope, index
+            inner = scope.live.get(scope.block.index.get(_first_name(rest), -1))
+            if inner is not None:
+                pending.extend(_scopes_towards(inner, path))
+        return None
+
+    # --- the agenda -------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        if self.breathing is not None:
+            return
+        operations = 0
+        while not self.hold.reasons and (self.agenda or budgets.call_next(self)):
+            operation, visit = self.agenda.popleft()
+            if visit.phase is Phase.DONE:
+                continue  # it was stopped meanwhile; what is dead counts for nothing
+            if operations >= _MOST_OPERATIONS:
+                self.agenda.appendleft((operation, visit))
+                self.breath += 1
+                self.breathing = f"|breath|{self.breath}"
+                self._touched[self.breathing] = None
+                return
+            operations += 1
+            operation(self, visit)
+
+    def _owed_now(self) -> list[Command]:
+        """The commands of what this event touched; what was begun and stopped meanwhile is never handed out."""
+        owed: list[Command] = list(self._recorded)
+        for key in self._touched:
+            if key == self.breathing:
+                owed.append(SetTimer(key, self.now))
+                continue
+            visit = self.waits.get(key)
+            if visit is not None and (due := command(key, visit)) is not None:
+                owed.append(due)
+                visit.handed = True
+        owed += [CancelTimer(key) for key in self._dropped]
+        self._recorded.clear()
+        self._touched.clear()
+        self._dropped.clear()
+        return owed
+
+
+def _first_name(rest: str) -> str:
+    """The step that a path leads to first: `Deploy` of `Deploy#2[3]/Build`."""
+    for place, letter in enumerate(rest):
+        if letter in "/[#":
+            return rest[:place]
+    return rest
+
+
+def _scopes_towards(visit: Visit, path: str) -> list[Scope]:
+    """Where a path can go on below a visit; of a loop it is one iteration, however many there are."""
+    before = f"{prefix_of(visit)}["
+    if not path.startswith(before):
+        return list(visit.scopes.values())
+    number = path[len(before) : path.find("]", len(before))]
+    scope = visit.scopes.get(int(number)) if number.isdecimal() else None
+    return [scope] if scope is not None else []
+
+
+def payload_of(event: EventRecord) -> dict[str, Any]:
+    """A payload that is no object is none."""
+    if event.payload == b"{}":
+        return {}
+    try:
+        decoded = msgspec.json.decode(event.payload)
+    except msgspec.DecodeError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+# --- which event goes where -----------------------------------------------------------------------
+
+
+def _run_started(m: Machine, event: EventRecord) -> None:
+    if m.root is not None or m.cancelled_before_start:
+        return
+    payload = payload_of(event)
+    for name, place in (("env", "env"), ("run", "run")):
+        value = payload.get(name)
+        if isinstance(value, dict):
+            setattr(m.surroundings, place, value)
+    inputs = payload.get("inputs")
+    calls.open_run(m, inputs if isinstance(inputs, dict) else {})
+
+
+def _answered(m: Machine, event: EventRecord) -> Visit | None:
+    """The visit whose task this event is about, if it is still waited for; else the event may confirm a record."""
+    visit = m.waits.get((event.step_id, event.logical_attempt_id))
+    if visit is None or visit.phase is not Phase.RUN:
+        _confirm(m, event)
+        return None
+    return visit
+
+
+def _step_started(m: Machine, event: EventRecord) -> None:
+    visit = _answered(m, event)
+    if visit is not None:
+        visit.started = True
+        if visit.stopping:
+            reopening.started_late(m, visit)
+
+
+def _step_completed(m: Machine, event: EventRecord) -> None:
+    visit = _answered(m, event)
+    if visit is not None:
+        del m.waits[visit.wait]
+        attempts.completed(m, visit, payload_of(event))
+
+
+def _step_failed(m: Machine, event: EventRecord) -> None:
+    visit = _answered(m, event)
+    if visit is not None:
+        del m.waits[visit.wait]
+        attempts.failed(m, visit, payload_of(event))
+
+
+def _step_interrupted(m: Machine, event: EventRecord) -> None:
+    visit = m.waits.get((event.step_id, event.logical_attempt_id))
+    if visit is None or visit.phase is not Phase.RUN or not visit.started:
+        _confirm(m, event)
+        return
+    assert visit.node is not None
+    if visit.stopping or not visit.node.step.idempotent:
+        del m.waits[visit.wait]
+        attempts.interrupted(m, visit)
+
+
+def _timer_fired(m: Machine, event: EventRecord) -> None:
+    payload = payload_of(event)
+    key = payload.get("key")
+    if key is not None and key == m.breathing:
+        # No other event may let the agenda go on.
+        m.breathing = None
+        return
+    visit = m.waits.pop(key, None) if isinstance(key, str) else None
+    if visit is None:
+        return
+    due = visit.limit_due if key == visit.limit else visit.due
+    if "reusedFrom" in payload:
+        due = None  # it was waited for in the run that it was taken over from
+    if due is not None and due > m.now:
+        m.surroundings.now = due
+    if key == visit.limit:
+        if holds.is_due(m, visit):
+            _limit_reached(m, visit)
+        return
+    match visit.phase:
+        case Phase.BACKOFF:
+            attempts.try_again(m, visit)
+        case Phase.INTERVAL:
+            loops.next_pass(m, visit)
+        case Phase.HELD:
+            assert visit.outcome is not None
+            attempts.settle(m, visit, visit.outcome)
+        case _:
+            pass
+
+
+def _limit_reached(m: Machine, visit: Visit) -> None:
+    if visit.call is not None:
+        calls.timed_out(m, visit)
+    elif visit.phase is Phase.ASK:
+        m.forget(visit.wait)
+        attempts.expire(m, visit)
+    else:
+        loops.timed_out(m, visit)
+
+
+def _probe_answered(m: Machine, event: EventRecord) -> None:
+    payload = payload_of(event)
+    key, answers = payload.get("key"), payload.get("answers")
+    visit = m.waits.get(key) if isinstance(key, str) else None
+    if visit is None or visit.phase not in (Phase.PROBE, Phase.COND):
+        return
+    if not isinstance(answers, list) or len(answers) != len(visit.questions):
+        return
+    del m.waits[key]
+    visit.wait = None
+    known = visit.answers or {}
+    visit.answers = {**known, **{q: bool(a) for q, a in zip(visit.questions, answers, strict=True)}}
+    if visit.phase is Phase.PROBE:
+        visit.phase = Phase.NEW
+        m.later(attempts.begin, visit)
+    else:
+        visit.phase = Phase.OPEN
+        m.later(loops.check, visit)
+
+
+def _signal_accepted(m: Machine, event: EventRecord) -> None:
+    signals.accepted(m, payload_of(event))
+
+
+def _confirm(m: Machine, event: EventRecord) -> None:
+    """A decision appears in the log. One that was not owed means that log and rules differ: guess nothing."""
+    for place, owed in enumerate(m.records):
+        if (
+            owed.event_type == event.event_type
+            and owed.path == event.step_id
+            and owed.attempt == event.logical_attempt_id
+        ):
+            del m.records[place]
+            return
+    if event.event_type in _ONLY_OURS:
+        m.inconsistent = True
+
+
+def _charged(m: Machine, event: EventRecord) -> None:
+    """Told apart by the step that was charged for: it stands in the payload."""
+    charged = payload_of(event).get("stepId")
+    for place, owed in enumerate(m.records):
+        if (
+            owed.event_type == event.event_type
+            and owed.payload["stepId"] == charged
+            and owed.attempt == event.logical_attempt_id
+        ):
+            del m.records[place]
+            return
+
+
+def _ended(m: Machine, event: EventRecord) -> None:
+    """Terminal is terminal: nothing has an effect any more but RunReopened."""
+    _confirm(m, event)
+    m.terminal = True
+    reopening.keep_for_reopening(m, completed=event.event_type == EventType.RUN_COMPLETED)
+    m.root = None
+    m.waits.clear()
+    m.agenda.clear()
+    m.records.clear()
+    m.breathing = None
+
+
+def _reopened(m: Machine, _event: EventRecord) -> None:
+    if m.terminal and (m.at_verdict is not None or m.cancelled_before_start):
+        reopening.reopen(m)
+
+
+_ONLY_OURS: Final = frozenset(
+    {EventType.STEP_SKIPPED, EventType.STEP_RETRY_SCHEDULED, EventType.RUN_PAUSED, EventType.RUN_RESUMED}
+)
+_HANDLERS: Final[dict[str, Callable[[Machine, EventRecord], None]]] = {
+    EventType.RUN_STARTED: _run_started,
+    EventType.STEP_STARTED: _step_started,
+    EventType.STEP_COMPLETED: _step_completed,
+    EventType.STEP_FAILED: _step_failed,
+    EventType.STEP_INTERRUPTED: _step_interrupted,
+    EventType.STEP_SKIPPED: _confirm,
+    EventType.STEP_RETRY_SCHEDULED: _confirm,
+    EventType.TIMER_FIRED: _timer_fired,
+    EventType.PROBE_ANSWERED: _probe_answered,
+    EventType.SIGNAL_ACCEPTED: _signal_accepted,
+    EventType.SIGNAL_IGNORED: _confirm,
+    EventType.BUDGET_CHARGED: _charged,
+    EventType.RUN_PAUSED: _confirm,
+    EventType.RUN_RESUMED: _confirm,
+    EventType.RUN_COMPLETED: _ended,
+    EventType.RUN_FAILED: _ended,
+    EventType.RUN_CANCELLED: _ended,
+    EventType.RUN_REOPENED: _reopened,
+}

@@ -1,0 +1,32 @@
+"""Why a run waits: what `podium why` tells. While a run is open there is always one."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from podium.log.times import Timestamp
+
+WaitingFor: TypeAlias = Literal[
+    "task",
+    "slot",
+    "timer",
+    "probe",
+    "approval",
+    "operator",
+    "doubt",
+    "limit",
+    "budget",
+    "hold",
+    "record",
+    "start",
+]
+
+
+class Obligation(msgspec.Struct, frozen=True):
+    kind: WaitingFor
+    # The step's path, the timer's key, the reason of a hold.
+    subject: str
+    attempt: int = 1
+    deadline: Timestamp | None = None
+    since: Timestamp | None = None
+    detail: str = ""

@@ -1,0 +1,62 @@
+"""What is owed while a visit is in a phase: the only place where a phase becomes a command or an obligation.
+
+| phase | waits for | key in `waits` | owed command | obligation |
+| --- | --- | --- | --- | --- |
+| NEW, READY | the agenda | - | - | the hold |
+| UNPAID | the end of an agent that runs, or a person | - | - | budget; the hold |
+| PROBE, COND | ProbeAnswered | `path\\|attempt\\|when\\|n`, `path\\|attempt\\|pass\\|n` | Probe | probe |
+| RUN | the end of the attempt | (path, attempt) | RunTask; when stopping CancelTask | slot, then task |
+| BACKOFF, INTERVAL | TimerFired | `path\\|attempt\\|kind\\|n` | SetTimer | timer |
+| ASK, HELD, DOUBT | a person | (path, attempt, "ask"); HELD: a timer | HELD: SetTimer | approval, operator, doubt |
+| OPEN | its child scopes | its limit timer, if any | SetTimer | limit, and those of its children |
+| SETTLED | routing, parked by a hold | - | - | the hold |
+"""
+
+from typing import Any
+
+from podium.machine.commands import CancelTask, Command, Probe, RunTask, SetTimer
+from podium.machine.obligations import Obligation
+from podium.machine.stopping import stop_code
+from podium.machine.tree import Phase, Visit
+
+
+def command(key: Any, visit: Visit) -> Command | None:
+    """What is owed for this key; None: only somebody's answer."""
+    if key == visit.limit:
+        assert visit.limit_due is not None
+        return SetTimer(str(key), visit.limit_due)
+    match visit.phase:
+        case Phase.RUN:
+            if visit.stopping:
+                code = stop_code(visit.stop_code)
+                return CancelTask(visit.path, visit.attempt, visit.stop_code == "FORCED", code)
+            assert visit.node is not None
+            return RunTask(visit.path, visit.attempt, visit.node.step, visit.values)
+        case Phase.BACKOFF | Phase.INTERVAL | Phase.HELD:
+            assert visit.due is not None
+            return SetTimer(str(key), visit.due)
+        case Phase.PROBE | Phase.COND:
+            return Probe(str(key), visit.questions)
+        case _:
+            return None
+
+
+def obligation(key: Any, visit: Visit) -> Obligation:
+    if key == visit.limit:
+        return Obligation("limit", visit.path, visit.attempt, deadline=visit.limit_due)
+    match visit.phase:
+        case Phase.RUN:
+            detail = "stopping" if visit.stopping else ""
+            return Obligation("task" if visit.started else "slot", visit.path, visit.attempt, detail=detail)
+        case Phase.BACKOFF:
+            return Obligation("timer", visit.path, visit.attempt, deadline=visit.due, detail="the next try")
+        case Phase.INTERVAL:
+            return Obligation("timer", visit.path, visit.attempt, deadline=visit.due, detail="the next pass")
+        case Phase.HELD:
+            return Obligation("operator", visit.path, visit.attempt, deadline=visit.due)
+        case Phase.PROBE | Phase.COND:
+            return Obligation("probe", visit.path, visit.attempt)
+        case Phase.DOUBT:
+            return Obligation("doubt", visit.path, visit.attempt)
+        case _:
+            return Obligation("approval", visit.path, visit.attempt, deadline=visit.limit_due)

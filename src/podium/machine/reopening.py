@@ -1,0 +1,350 @@
+"""What a failed or cancelled run does when it is reopened.
+
+When the run's verdict falls, the tree is kept as it is at that moment, before anything is stopped. What the log
+records after that belongs to the kept tree too: an attempt that really ended keeps its outcome, and only what the
+verdict stopped, or what failed and so caused it, runs again. If a step that completed caused it (no transition in a
+strict flow, a handler that says `error`), its outcome is routed again and leads to the same end, unless the workflow
+was changed. Of a stopped attempt of a step that may not be repeated blindly it is not known whether it
+took effect, so its `on_doubt` decides, as after a crash.
+
+`_error` and `finally` of the run belong to an opening: the next one has its own. If only `finally` was left to do,
+because the run's own list had completed, it is continued instead.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from podium.log.events import EventType
+from podium.machine import attempts, calls, checkpoint, graphs, holds, loops, routing, stopping
+from podium.machine.flow import Way
+from podium.machine.program import Kind, Node
+from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+Attempt = tuple[str, int]
+# Places in the plain data of a visit and of a scope.
+_PATH, _FLAGS, _SCOPES, _LIVE = 1, 5, -1, -1
+
+
+# --- keeping --------------------------------------------------------------------------------------
+
+
+def keep(m: "Machine") -> None:
+    """The run is about to be stopped: keep the tree, before anything in it is."""
+    tree = checkpoint.visit_data(m.root) if m.root is not None else None
+    # The agenda follows from the phases, and nothing is left of lines and limits.
+    m.at_verdict = {"tree": tree, "agenda": [], "aside": [], "line": [], "begun": [], "ended": []}
+
+
+def keep_cleanup(m: "Machine", visit: Visit) -> None:
+    """The run's own list had completed and its `finally` is stopped, or has failed: only that is left to do."""
+    call = visit.call
+    if visit is m.root and call is not None and call.main_completed:
+        keep(m)
+
+
+def keep_before_force(m: "Machine") -> None:
+    """`_error` and `finally` of calls have continued since the verdict; now they are stopped, too."""
+    root = m.root
+    assert root is not None
+    if m.at_verdict is None or root.call is None or root.call.main_completed:
+        keep_cleanup(m, root)
+        return
+    for visit in _visits(root):
+        if visit.call is not None and visit is not root and calls.is_decided(visit.call):
+            saved = _find(m.at_verdict["tree"], visit.path)
+            if saved is not None:
+                saved[:] = checkpoint.visit_data(visit)
+                saved[_FLAGS] = [visit.started, visit.handed, False, ""]
+
+
+def _visits(visit: Visit) -> Iterator[Visit]:
+    yield visit
+    for scope in visit.scopes.values():
+        for inner in scope.live.values():
+            yield from _visits(inner)
+
+
+def _find(saved: list[Any], path: str) -> list[Any] | None:
+    pending = [saved]
+    while pending:
+        visit = pending.pop()
+        if visit[_PATH] == path:
+            return visit
+        pending += [inner for scope in visit[_SCOPES] for inner in scope[_LIVE]]
+    return None
+
+
+def started_late(m: "Machine", visit: Visit) -> None:
+    """StepStarted of an attempt that is being stopped."""
+    if m.at_verdict is not None:
+        m.at_verdict["begun"].append([visit.path, visit.attempt])
+
+
+def ended_late(m: "Machine", visit: Visit, outcome: Outcome | None) -> None:
+    """The end of an attempt that was being stopped; None: it was stopped."""
+    if m.at_verdict is not None:
+        m.at_verdict["ended"].append([visit.path, visit.attempt, checkpoint.outcome_data(outcome)])
+
+
+def keep_for_reopening(m: "Machine", *, completed: bool) -> None:
+    """The run has ended: what a RunReopened takes up. After a success, nothing."""
+    if completed:
+        m.at_verdict = None
+        m.cancelled_before_start = False
+        return
+    root = m.root
+    if root is None or root.call is None:
+        return
+    if m.at_verdict is None:
+        keep(m)  # a run that was ended from outside
+    m.at_verdict["spent"] = checkpoint.spent_data(root.call.spent)
+
+
+# --- what would be taken up -----------------------------------------------------------------------
+
+
+class Cause(NamedTuple):
+    """A step that has left its list with an outcome that ended the run."""
+
+    path: str
+    # It runs again when the run is reopened. One that has not failed is only routed again.
+    has_failed: bool
+    has_transition: bool
+
+
+def causes(m: "Machine") -> list[Cause]:
+    """Of a run that has ended: the steps whose outcomes ended it. Empty if it was stopped from outside."""
+    if m.at_verdict is None or m.at_verdict["tree"] is None:
+        return []
+    kept = type(m)(m.plan, m.program)
+    checkpoint.restore_tree(kept, m.at_verdict, keep_waits=False)
+    assert kept.root is not None
+    scopes = (scope for visit in _visits(kept.root) for scope in visit.scopes.values())
+    return [_cause(scope, node) for scope in scopes for node in _ending_nodes(scope)]
+
+
+def _ending_nodes(scope: Scope) -> list[Node]:
+    if scope.graph is not None:
+        return graphs.ending_nodes(scope)
+    ended_it = not scope.live and scope.cause >= 0
+    return [scope.block.nodes[scope.cause]] if ended_it else []
+
+
+def _cause(scope: Scope, node: Node) -> Cause:
+    outcome = attempts.recorded_outcome(scope, node)
+    failed = attempts.has_failed(outcome, node)
+    way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
+    return Cause(scope.prefix + node.step_id, failed, way is not Way.NO_TRANSITION)
+
+
+# --- taking up ------------------------------------------------------------------------------------
+
+
+class _Reopening:
+    """What the log has of attempts since the verdict fell."""
+
+    def __init__(self, saved: dict[str, Any]) -> None:
+        self._ended: dict[Attempt, Outcome | None] = {
+            (path, attempt): checkpoint.read_outcome(outcome) for path, attempt, outcome in saved["ended"]
+        }
+        self._begun = {(path, attempt) for path, attempt in saved["begun"]}
+
+    def outcome_of(self, visit: Visit) -> Outcome | None:
+        """How the attempt really ended; None: it was stopped, or never begun."""
+        return self._ended.get((visit.path, visit.attempt))
+
+    def has_started(self, visit: Visit) -> bool:
+        return visit.started or (visit.path, visit.attempt) in self._begun
+
+
+def reopen(m: "Machine") -> None:
+    """Take the kept tree up: what the verdict stopped, and what caused it, runs again; limits start anew."""
+    saved = m.at_verdict
+    m.terminal = False
+    m.opening += 1
+    m.cancels = 0
+    m.at_verdict = None
+    m.cancelled_before_start = False
+    m.hold.reasons.clear()
+    m.hold.aside.clear()
+    m.hold.since = None
+    m.spending.start_over()
+    if saved is None:
+        return  # cancelled before its start: it still has to begin
+    _take_up(m, saved)
+    # What came after the verdict begins anew, its budget too.
+    m.spending.keep({visit.path for visit in _visits(m.root)} if m.root is not None else set())
+
+
+def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
+    checkpoint.restore_tree(m, saved, keep_waits=False)
+    late = _Reopening(saved)
+    root = m.root
+    assert root is not None
+    assert root.call is not None
+    # Its timers are numbered by the opening: the log has those of the last one.
+    root.attempt = m.opening
+    root.limit = root.limit_due = None
+    root.call.spent = checkpoint.read_spent(saved["spent"])
+    root.call.no_more = False
+    if root.call.main_completed:
+        _go_on_with_cleanup(m, root, late)
+        return
+    limit = root.call.program.workflow.timeout
+    if limit is not None:
+        holds.arm(m, root, limit)
+    for scope in list(root.scopes.values()):
+        scope.verdict = None
+        scope.stopping = False
+        _go_on(m, scope, late)
+
+
+def _go_on_with_cleanup(m: "Machine", root: Visit, late: _Reopening) -> None:
+    """Of `finally`, what has completed stays so; what failed or was stopped runs again."""
+    call = root.call
+    assert call is not None
+    call.verdict = Verdict("completed")
+    cleanup = root.scopes.get(calls.CLEANUP)
+    if call.stage is Stage.END:
+        calls.end(m, root)
+        return
+    if cleanup is None:
+        root.scopes.clear()
+        calls.begin_cleanup(m, root)
+        return
+    calls.arm_cleanup(m, root)
+    ended_by = cleanup.verdict
+    cleanup.verdict = None
+    cleanup.stopping = False
+    if cleanup.live:
+        _go_on(m, cleanup, late)
+        return
+    if (ended_by is None or ended_by.status == "failed") and not _has_failed(cleanup, cleanup.cause):
+        # A handler ended it, or a step that completed has no transition.
+        attempts.leave_again(m, cleanup, cleanup.block.nodes[cleanup.cause])
+        return
+    failed = [node for node in cleanup.block.nodes if _has_failed(cleanup, node.index)]
+    cleanup.failed_unhandled = False
+    if failed:
+        done = {node.index for node in cleanup.block.nodes if node.step_id in cleanup.results}
+        cleanup.kept = done - {node.index for node in failed}
+        attempts.enter(m, cleanup, failed[0])
+    else:
+        routing.end_scope(m, cleanup, Verdict("completed"))
+
+
+def _has_failed(scope: Scope, index: int) -> bool:
+    node = scope.block.nodes[index]
+    return node.step_id in scope.results and attempts.has_failed(attempts.recorded_outcome(scope, node), node)
+
+
+def _go_on(m: "Machine", scope: Scope, late: _Reopening) -> None:
+    """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict.
+
+    It runs again only if its own failure did. A step that completed is done: its outcome is routed again.
+    """
+    live = list(scope.live.values())
+    if scope.graph is not None:
+        graphs.go_on(m, scope)
+    elif not live and scope.cause >= 0:
+        attempts.take_up(m, scope, scope.block.nodes[scope.cause])
+    for visit in live:
+        _go_on_with(m, visit, late)
+
+
+def _go_on_with(m: "Machine", visit: Visit, late: _Reopening) -> None:
+    match visit.phase:
+        case Phase.OPEN | Phase.COND | Phase.INTERVAL:
+            _go_on_composite(m, visit, late)
+        case Phase.NEW | Phase.PROBE:
+            visit.phase = Phase.NEW
+            visit.wait = None
+            m.later(attempts.begin, visit)
+        case Phase.SETTLED:
+            m.later(attempts.leave, visit)
+        case Phase.DOUBT:
+            m.wait(visit.wait, visit)
+        case Phase.RUN if (outcome := late.outcome_of(visit)) is not None:
+            visit.wait = None
+            attempts.take_outcome(m, visit, outcome)
+        case Phase.RUN if (
+            late.has_started(visit) and visit.node is not None and not visit.node.step.idempotent
+        ):
+            _doubt(m, visit)
+        case _:
+            attempts.next_attempt(visit)
+            visit.tries = 1
+            visit.limit = visit.limit_due = None
+            attempts.try_again(m, visit)
+
+
+def _doubt(m: "Machine", visit: Visit) -> None:
+    """An attempt has one end, and the log has that of the stopped one: the doubt is recorded as the next."""
+    stopped = visit.attempt
+    attempts.next_attempt(visit)
+    visit.tries = 1
+    visit.wait = None
+    assert visit.node is not None
+    payload = {"stopped": stopped, "onDoubt": visit.node.step.on_doubt}
+    m.record(EventType.STEP_INTERRUPTED, visit.path, visit.attempt, payload)
+    attempts.interrupted(m, visit)
+
+
+def _go_on_composite(m: "Machine", visit: Visit, late: _Reopening) -> None:
+    """The attempt that the verdict stopped has its end in the log; what is done inside stays done."""
+    outcome = late.outcome_of(visit)
+    decided, goto = visit.verdict, visit.goto
+    attempts.next_attempt(visit)
+    visit.verdict, visit.goto = decided, goto
+    visit.phase = Phase.OPEN
+    visit.wait = visit.due = visit.limit = visit.limit_due = None
+    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {"reopened": True})
+    if outcome is not None:
+        calls.end_with(m, visit, outcome)
+    elif decided is not None or (visit.call is not None and calls.is_closing(visit.call)):
+        _close_scopes(m, visit)
+    else:
+        _go_on_inside(m, visit, late)
+
+
+def _go_on_inside(m: "Machine", visit: Visit, late: _Reopening) -> None:
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    if visit.call is not None and visit.call.stage is Stage.FINALLY:
+        calls.arm_cleanup(m, visit)
+    elif visit.call is None or visit.call.stage is Stage.MAIN:
+        limit = loops.limit_of(visit) if visit.call is None else calls.limit_of(visit)
+        if limit is not None:
+            holds.arm(m, visit, limit)
+    if loop is not None:
+        loop.pending = False
+    for scope in list(visit.scopes.values()):
+        if scope.stopping or scope.verdict is not None:
+            _close(m, scope)
+        else:
+            _go_on(m, scope, late)
+    if loop is None or loop.pending:
+        return
+    if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
+        loop.pending = True
+        m.later(loops.fill, visit)
+    elif node.kind is Kind.WHILE and not visit.scopes:
+        loop.pending = True
+        m.later(loops.check, visit)
+
+
+def _close_scopes(m: "Machine", visit: Visit) -> None:
+    """What was decided inside before the verdict of the run stays decided: nothing more begins there."""
+    for scope in list(visit.scopes.values()):
+        _close(m, scope)
+
+
+def _close(m: "Machine", scope: Scope) -> None:
+    for visit in scope.live.values():
+        visit.phase = Phase.DONE
+    scope.live.clear()
+    scope.stopping = True
+    stopping.close_if_empty(m, scope)

@@ -1,0 +1,261 @@
+"""What people ask of a run that is under way: one function per signal, by the phase it finds.
+
+A signal that finds nothing to act on is recorded as ignored, with the reason; it never fails.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from podium.log.events import EventType
+from podium.machine import attempts, calls, graphs, holds, routing
+from podium.machine.budgets import Purse
+from podium.machine.tree import RUN_PATH, Outcome, Phase, Visit
+from podium.machine.values import workflow_of
+from podium.plan.declared import form_problem
+from podium.plan.plan import Approval, Budget, FormField
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+
+def accepted(m: "Machine", payload: dict[str, Any]) -> None:
+    act = _SIGNALS.get(str(payload.get("signalType")))
+    if act is None:
+        return
+    body = payload.get("payload")
+    told = body if isinstance(body, dict) else {}
+    if isinstance(payload.get("by"), str):
+        # What is known about the sender, whatever the sender says.
+        told = {**told, "by": payload["by"], "byMethod": payload.get("byMethod")}
+    signal_id = str(payload.get("signalId") or "")
+    facts = {"signalId": signal_id}
+    if told.get("reason"):
+        facts["reason"] = told["reason"]
+    if calls.is_over(m):
+        return
+    ignored = act(m, told, facts)
+    if ignored:
+        code = {"code": ignored.code} if isinstance(ignored, _Invalid) else {}
+        m.record(EventType.SIGNAL_IGNORED, None, 1, {"signalId": signal_id, "reason": str(ignored), **code})
+
+
+class _Invalid(str):
+    """A reason to ignore a signal: it carries what it should not."""
+
+    __slots__ = ()
+    code = "SIGNAL_INVALID_PAYLOAD"
+
+
+def _pause(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+    if m.root is None:
+        return "the run is not under way"
+    if "pause" in m.hold.reasons:
+        return "the run is paused already"
+    told = {**facts, "reason": "pause", **({"note": facts["reason"]} if "reason" in facts else {})}
+    holds.hold(m, "pause", told)
+    return ""
+
+
+def _resume(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+    if not m.hold.reasons:
+        return "the run is not paused"
+    holds.release(m, facts)
+    return ""
+
+
+def _cancel(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+    return "" if calls.cancel(m, facts) else "the run has been decided already"
+
+
+def _emergency_stop(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+    return "" if calls.cancel(m, facts, force=True) else "the run has been decided already"
+
+
+def _retry_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> str:
+    path = str(body.get("stepId") or "")
+    visit = m.find(path)
+    if visit is None:
+        found = m.find_scope(path)
+        if (
+            found is not None
+            and found[0].graph is not None
+            and graphs.retry(m, found[0], found[0].block.nodes[found[1]])
+        ):
+            return ""
+        return "the step is not waiting for a retry"
+    match visit.phase:
+        case Phase.BACKOFF:
+            m.forget(visit.wait)
+            attempts.try_again(m, visit)
+        case Phase.HELD | Phase.DOUBT:
+            m.forget(visit.wait)
+            attempts.next_attempt(visit)
+            attempts.try_again(m, visit)
+        case Phase.SETTLED if visit.outcome is not None and visit.outcome.event in ("failure", "timeout"):
+            _take_from_agenda(m, visit)
+            attempts.next_attempt(visit)
+            attempts.try_again(m, visit)
+        case _:
+            return "the step is not waiting for a retry"
+    return ""
+
+
+def _skip_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> str:
+    path = str(body.get("stepId") or "")
+    visit = m.find(path)
+    if visit is None:
+        found = m.find_scope(path)
+        if found is None or (
+            found[0].graph is not None and found[0].graph.states[found[1]] != graphs.WAITING
+        ):
+            return "there is no such step to skip now"
+        scope, index = found
+        scope.skips = (scope.skips or set()) | {index}
+        return ""
+    match visit.phase:
+        case Phase.NEW | Phase.READY | Phase.UNPAID | Phase.PROBE | Phase.BACKOFF:
+            if visit.wait is not None:
+                m.forget(visit.wait)
+                visit.wait = visit.due = None
+            m.spending.release(visit)
+            _take_from_agenda(m, visit)
+        case Phase.HELD | Phase.DOUBT:
+            m.forget(visit.wait)
+            attempts.next_attempt(visit)
+        case Phase.SETTLED if visit.outcome is not None and visit.outcome.event in ("failure", "timeout"):
+            _take_from_agenda(m, visit)
+            attempts.next_attempt(visit)
+        case _:
+            return "the step is running"
+    attempts.skip(m, visit, "OPERATOR_SKIP", str(body.get("reason") or "skipped by an operator"))
+    return ""
+
+
+def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
+    visit = _asked(m, body)
+    if visit is None:
+        return "nobody is asked there"
+    form = body.get("form") or {}
+    if problem := form_problem(form, _form_of(visit)):
+        return _Invalid(problem)
+    m.forget(visit.wait)
+    fields = {"form": form, **_sender(body)}
+    outcome = Outcome("success", 0, fields=fields)
+    if visit.phase is Phase.DOUBT:
+        # It did happen: that stands as the next attempt, since the log has the end of the doubtful one.
+        attempts.next_attempt(visit)
+    attempts.record_end(m, visit, outcome, **{**fields, **facts})
+    attempts.settle(m, visit, outcome)
+    return ""
+
+
+def form_asked_by(m: "Machine", body: dict[str, Any]) -> Mapping[str, FormField]:
+    """The form that an answer with this body would fill in; empty if there is none."""
+    visit = _asked(m, body)
+    return _form_of(visit) if visit is not None else {}
+
+
+def _form_of(visit: Visit) -> Mapping[str, FormField]:
+    asked = visit.node.body if visit.node is not None else None
+    return asked.form if isinstance(asked, Approval) else {}
+
+
+def _sender(body: dict[str, Any]) -> dict[str, Any]:
+    """Who answered: the user that is known, how, and the name the sender gave."""
+    sender = {"by": body.get("by")}
+    return sender | {name: body[name] for name in ("byMethod", "claimedBy") if body.get(name) is not None}
+
+
+def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
+    visit = _asked(m, body)
+    if visit is None:
+        return "nobody is asked there"
+    assert visit.scope is not None
+    m.forget(visit.wait)
+    reason = str(body.get("reason") or "rejected")
+    told = {"category": "USER", "code": "REJECTED", "message": reason, "retryable": False}
+    outcome = Outcome("failure", routing.FAILED, error=told, fields=_sender(body))
+    if visit.phase is Phase.ASK:
+        attempts.record_end(m, visit, outcome, **{**_sender(body), **facts})
+        target = body.get("to")
+        if isinstance(target, str) and not visit.scope.block.is_graph and target in visit.scope.block.index:
+            visit.goto = target
+    attempts.settle(m, visit, outcome)
+    return ""
+
+
+def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> str:
+    """For what is evaluated later; it releases no hold."""
+    params = body.get("params")
+    if not isinstance(params, dict) or m.root is None or not m.root.scopes:
+        return "there is nothing to change"
+    context, budget, of_steps = params.get("context"), params.get("budget"), params.get("budgets")
+    if isinstance(context, dict):
+        workflow_of(next(iter(m.root.scopes.values()))).context.update(context)
+    if isinstance(budget, dict):
+        _change_budget(m, m.spending.purses[RUN_PATH], budget)
+    unknown = ""
+    for path, budget in of_steps.items() if isinstance(of_steps, dict) else ():
+        purse = m.spending.purses.get(path)
+        if purse is not None and isinstance(budget, dict):
+            _change_budget(m, purse, budget)
+        else:
+            unknown = f"nothing that is open has a budget of its own at {path!r}"
+    written = params.get("written")
+    for path, budget in written.items() if isinstance(written, dict) else ():
+        m.spending.write(path, _changed(Budget(), budget) if isinstance(budget, dict) else None)
+        m.spending.moved = True
+    return unknown
+
+
+def _change_budget(m: "Machine", purse: Purse, budget: dict[str, Any]) -> None:
+    purse.change(_changed(purse.budget or Budget(), budget))
+    m.spending.moved = True
+
+
+def _changed(old: Budget, budget: dict[str, Any]) -> Budget:
+    return Budget(
+        usd=_number(budget, "usd", old.usd),
+        tokens=_number(budget, "tokens", old.tokens),
+        soft=_number(budget, "soft", old.soft),
+        reserve=_number(budget, "reserve", old.reserve),
+    )
+
+
+def _number(budget: dict[str, Any], name: str, old: Any) -> Any:
+    """What is no number changes nothing; null takes a limit away."""
+    value = budget.get(name, old)
+    return value if value is None or (isinstance(value, int | float) and value is not True) else old
+
+
+def _asked(m: "Machine", body: dict[str, Any]) -> Visit | None:
+    path = body.get("stepId")
+    if path is None:
+        waiting = [visit for visit in m.waits.values() if visit.phase in (Phase.ASK, Phase.DOUBT)]
+        return waiting[0] if len(set(map(id, waiting))) == 1 else None
+    visit = m.find(str(path))
+    return (
+        visit
+        if visit is not None and visit.phase in (Phase.ASK, Phase.DOUBT) and not visit.stopping
+        else None
+    )
+
+
+def _take_from_agenda(m: "Machine", visit: Visit) -> None:
+    """What was to come of the visit is not to come any more."""
+    kept = [entry for entry in m.agenda if entry[1] is not visit]
+    m.agenda.clear()
+    m.agenda.extend(kept)
+
+
+_SIGNALS: Final[dict[str, Callable[["Machine", dict[str, Any], dict[str, Any]], str]]] = {
+    "PAUSE": _pause,
+    "RESUME": _resume,
+    "CANCEL": _cancel,
+    "EMERGENCY_STOP": _emergency_stop,
+    "RETRY_STEP": _retry_step,
+    "SKIP_STEP": _skip_step,
+    "APPROVE": _approve,
+    "REJECT": _reject,
+    "UPDATE_PARAMS": _update_params,
+}

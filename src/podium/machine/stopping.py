@@ -1,0 +1,106 @@
+"""Stopping: joins that are decided, timeouts, `end`, `error`, break, cancel. One way for all of them.
+
+Running tasks get CancelTask and are waited for; everything else is dropped at once. It costs the number of live visits.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from podium.log.events import EventType
+from podium.machine import attempts, calls, loops
+from podium.machine.tree import Phase, Scope, Verdict, Visit
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+
+def stop(m: "Machine", scope: Scope, code: str) -> None:
+    scope.stopping = True
+    for visit in list(scope.live.values()):
+        stop_visit(m, visit, code)
+    close_if_empty(m, scope)
+
+
+def stop_scopes(m: "Machine", visit: Visit, code: str) -> None:
+    for scope in list(visit.scopes.values()):
+        stop(m, scope, code)
+
+
+def close_if_empty(m: "Machine", scope: Scope) -> None:
+    """Tell the owner once that nothing inside is live."""
+    owner = scope.owner
+    if scope.live or owner.scopes.get(scope.index) is not scope:
+        return
+    if scope.verdict is None and not scope.stopping:
+        return
+    if owner.call is not None:
+        calls.scope_closed(m, owner, scope)
+    else:
+        loops.scope_closed(m, owner, scope)
+
+
+def stop_visit(m: "Machine", visit: Visit, code: str) -> None:
+    match visit.phase:
+        case Phase.RUN if visit.handed:
+            if visit.stopping and code != "FORCED":
+                return
+            visit.stopping = True
+            visit.stop_code = code
+            m.touch(visit.wait)
+        case Phase.OPEN | Phase.COND | Phase.INTERVAL:
+            _stop_composite(m, visit, code)
+        case Phase.ASK:
+            m.forget(visit.wait)
+            record_stopped(m, visit, code)
+            attempts.drop(m, visit)
+        case _:
+            if visit.wait is not None:
+                m.forget(visit.wait)
+            if visit.tries > 1 and visit.phase in (Phase.BACKOFF, Phase.READY, Phase.UNPAID, Phase.RUN):
+                # Its next try was announced: the log has to say that it never came.
+                payload = {"reasonCode": _reason(code), "reason": "what it belongs to has ended"}
+                m.record(EventType.STEP_SKIPPED, visit.path, visit.attempt, payload)
+            attempts.drop(m, visit)
+
+
+def _stop_composite(m: "Machine", visit: Visit, code: str) -> None:
+    visit.stopping = True
+    visit.stop_code = code
+    if visit.wait is not None:
+        m.forget(visit.wait)
+        visit.wait = visit.due = None
+    visit.phase = Phase.OPEN
+    if visit.call is not None:
+        # Its own `finally` runs before the parent hears of it.
+        calls.decide(m, visit, Verdict("cancelled", calls.CANCELLED, "stopped"), force=code == "FORCED")
+        return
+    stop_scopes(m, visit, code)
+    if not visit.scopes:
+        loops.close(m, visit)
+
+
+def record_stopped(m: "Machine", visit: Visit, code: str) -> None:
+    """The end of what only the machine carries out, when it is stopped."""
+    told = {
+        "category": _CATEGORIES[stop_code(code)],
+        "code": stop_code(code),
+        "message": "stopped",
+        "retryable": False,
+    }
+    m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
+
+
+_CATEGORIES: Final = {"CANCELLED": "USER", "INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM"}
+
+
+def stop_code(code: str) -> str:
+    """The code that stands in the log: why it was stopped, for those who only see the step."""
+    return code if code in _CATEGORIES else "CANCELLED"
+
+
+def is_stop(error: dict[str, Any]) -> bool:
+    """Whether an attempt ended because it was stopped, and not by itself."""
+    return error.get("code") in _CATEGORIES
+
+
+def _reason(code: str) -> str:
+    return "JOIN_DECIDED" if code == "JOIN_DECIDED" else "SCOPE_CLOSED"

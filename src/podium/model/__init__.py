@@ -1,1 +1,0 @@
-"""The nouns: frozen data, no behaviour beyond their own fields."""

@@ -1,0 +1,186 @@
+"""Plans: their identity, their bytes, and what an engine needs to run them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from podium.errors import PodiumError
+from podium.plan.canonical import canonical_json, canonical_sha256
+from podium.plan.plan import (
+    SCHEMA_VERSION,
+    Approval,
+    Block,
+    Call,
+    Concurrency,
+    ForEach,
+    Goto,
+    Group,
+    Metadata,
+    Parallel,
+    Plan,
+    Step,
+    While,
+    Workflow,
+)
+
+# What stands before the paths of `finally` steps.
+FINALLY: Final = "_finally"
+
+
+class InvalidPlan(PodiumError):
+    """Bytes that are no plan of a version this Podium knows."""
+
+    code = "INVALID_PLAN_SCHEMA"
+
+
+def plan_of(
+    workflow: Workflow,
+    *,
+    revision: str | None = None,
+    description: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    priority: int = 0,
+    concurrency: Concurrency | None = None,
+) -> Plan:
+    """A plan with its name and version: the revision its author gave it, else its own hash."""
+    without_metadata = {"workflow": workflow, "priority": priority, "concurrency": concurrency}
+    return Plan(
+        SCHEMA_VERSION,
+        Metadata(
+            slug(workflow.name),
+            revision or canonical_sha256(without_metadata)[:16],
+            workflow.name,
+            tuple(sorted(required_capabilities(workflow))),
+            description=description,
+            labels=dict(labels or {}),
+        ),
+        workflow,
+        priority,
+        concurrency,
+    )
+
+
+def plan_bytes(plan: Plan) -> bytes:
+    """The canonical bytes of a plan; their SHA-256 names it."""
+    return canonical_json(plan)
+
+
+def read_plan(content: bytes) -> Plan:
+    try:
+        plan = msgspec.json.decode(content, type=Plan)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        raise InvalidPlan(
+            f"this is no plan: {error}; compile the workflow again with `podium plan`"
+        ) from error
+    return plan
+
+
+_NOT_IN_SLUG: Final = re.compile(r"[^a-z0-9]+")
+
+
+def slug(name: str) -> str:
+    """An id made of a name: `Nightly Build!` is `nightly-build`."""
+    text = _NOT_IN_SLUG.sub("-", name.lower()).strip("-")[:128].strip("-")
+    return text or "workflow"
+
+
+def required_capabilities(workflow: Workflow) -> set[str]:
+    """What an engine must be able to do for this workflow; ids of the decisions, section 6."""
+    needed = {"basic-execution", "signal.cancel.cooperative"}
+    if workflow.timeout is not None:
+        needed.add("timer")
+    if workflow.budget is not None:
+        needed.add("budget")
+    for step in steps_of(workflow):
+        needed.update(_needed_by(step))
+    return needed
+
+
+def _needed_by(step: Step) -> Iterator[str]:
+    if step.on is not None:
+        targets = (step.on.success, step.on.failure, step.on.timeout, step.on.skipped)
+        if any(isinstance(target, Goto) for target in targets):
+            yield "flow.goto"
+    if step.retry is not None and step.retry.attempts > 1:
+        yield "timer"
+    body = step.body
+    match body:
+        case Parallel():
+            yield "flow.parallel"
+        case ForEach():
+            yield "flow.for-each.dynamic"
+            if body.parallel:
+                yield "flow.parallel"
+        case While():
+            yield "flow.while"
+            yield "timer"
+        case Approval():
+            yield "approval"
+        case _:
+            pass
+    if isinstance(body, Parallel | ForEach):
+        if body.join.wait_for != "all":
+            yield "flow.join.any"
+        if step.timeout is not None:
+            yield "timer"
+    if getattr(getattr(body, "work", body), "budget", None) is not None:
+        yield "budget"
+
+
+def steps_of(workflow: Workflow) -> Iterator[Step]:
+    """Every step, those inside others and inside calls included."""
+    return (step for _, step in walk(workflow))
+
+
+def depth_of(workflow: Workflow) -> int:
+    """How many lists stand inside each other, calls included."""
+    return 1 + max((path.count("/") for path, _ in walk(workflow)), default=0)
+
+
+def walk(workflow: Workflow, path: str = "") -> Iterator[tuple[str, Step]]:
+    """Every step with its path in the plan: `Deploy/Build`, `_finally/Clean up`."""
+    return ((found.path, found.step) for found in located_steps(workflow, path))
+
+
+class LocatedStep(NamedTuple):
+    path: str
+    step: Step
+    # The file it is in: of a step inside a call, the called one.
+    workflow: Workflow
+
+
+def located_steps(workflow: Workflow, path: str = "") -> Iterator[LocatedStep]:
+    """Like `walk`, with the workflow whose declarations hold for each step."""
+    yield from _walk_block(workflow.block, path, workflow)
+    if workflow.error is not None:
+        yield from _walk_step(workflow.error, path, workflow)
+    if workflow.cleanup is not None:
+        yield from _walk_block(workflow.cleanup, f"{path}{FINALLY}/", workflow)
+
+
+def _walk_block(block: Block, path: str, workflow: Workflow) -> Iterator[LocatedStep]:
+    for step in block.steps:
+        yield from _walk_step(step, path, workflow)
+
+
+def _walk_step(step: Step, path: str, workflow: Workflow) -> Iterator[LocatedStep]:
+    here = f"{path}{step.step_id}"
+    yield LocatedStep(here, step, workflow)
+    match step.body:
+        case Call():
+            yield from located_steps(step.body.workflow, f"{here}/")
+        case Group() | Parallel() | ForEach() | While():
+            yield from _walk_block(step.body.block, f"{here}/", workflow)
+        case _:
+            pass
+
+
+def plan_path(path: str) -> str:
+    """An instance's path without iterations and further visits: the path in the plan."""
+    plain: list[str] = []
+    for part in path.split("/"):
+        name = part.split("#", 1)[0]
+        plain.append(name.split("[", 1)[0])
+    return "/".join(plain)

@@ -1,0 +1,386 @@
+"""The plan: what a workflow means, in the one form that every engine runs.
+
+A plan is plain JSON with canonical bytes, so its SHA-256 names it. It holds no secret, only names of secrets; nothing
+of the machine it was compiled on; and no text that still has to be parsed: templates and conditions are trees.
+Everything optional is left out when it has its default, so a new optional field changes no old plan's hash.
+
+    Plan -> Workflow -> Block -> Step -> body: a task, or a composite with Blocks of its own
+"""
+
+from functools import cache
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from podium.expressions.types import Data, Text
+from podium.plan.conditions import Condition
+
+SCHEMA_VERSION: Final = "v1.2"
+# Deeper nesting is refused at load; the machine walks upwards through it.
+MOST_NESTED: Final = 32
+
+Seconds: TypeAlias = float | int
+
+
+class _Part(
+    msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    def __post_init__(self) -> None:
+        # msgspec leaves out what is the default, not what equals it; the bytes of equal plans have to be equal.
+        for name, default in _defaults_of(type(self)):
+            value = getattr(self, name)
+            if value is not default and value == default:
+                msgspec.structs.force_setattr(self, name, default)
+
+
+@cache
+def _defaults_of(part: type[_Part]) -> tuple[tuple[str, Any], ...]:
+    """The fields whose default can be made a second time: all but null, true, false and the empty ones."""
+    defaults = part.__struct_defaults__
+    fields = part.__struct_fields__[len(part.__struct_fields__) - len(defaults) :]
+    return tuple(
+        (name, value)
+        for name, value in zip(fields, defaults, strict=True)
+        if isinstance(value, str | int | _Part) and not isinstance(value, bool)
+    )
+
+
+# --- where it goes on -----------------------------------------------------------------------------
+
+
+class Goto(_Part, frozen=True, tag="goto", tag_field="kind"):
+    step: str
+
+
+class End(_Part, frozen=True, tag="end", tag_field="kind"):
+    """The workflow has succeeded."""
+
+
+class Error(_Part, frozen=True, tag="error", tag_field="kind"):
+    """The workflow has failed, and this is why."""
+
+    message: Text
+
+
+class ErrorStep(_Part, frozen=True, tag="errorStep", tag_field="kind"):
+    """`_error`: that step runs, if there is one, and the workflow has failed."""
+
+
+class Break(_Part, frozen=True, tag="break", tag_field="kind"):
+    """The innermost loop ends."""
+
+
+class Continue(_Part, frozen=True, tag="continue", tag_field="kind"):
+    """The innermost loop goes on with its next item or pass."""
+
+
+Target: TypeAlias = Goto | End | Error | ErrorStep | Break | Continue
+
+
+class Handlers(_Part, frozen=True):
+    """`on`: where a step's outcome leads. What is absent follows from the block's discipline."""
+
+    success: Target | None = None
+    failure: Target | None = None
+    timeout: Target | None = None
+    skipped: Target | None = None
+
+
+# --- how often, how long, how much ----------------------------------------------------------------
+
+
+class Retry(_Part, frozen=True):
+    attempts: int = 1
+    backoff: Literal["linear", "exponential"] = "linear"
+    delay: Seconds = 1
+    max_delay: Seconds = 60
+    # What is tried again: exit codes, "timeout", "rate_limit"; empty is everything.
+    on: tuple[int | str, ...] = ()
+    # How long a finally failed step waits for an operator before it is routed.
+    operator: Seconds = 0
+
+
+class Limits(_Part, frozen=True):
+    max_memory: int | None = None
+    max_cpu: Seconds | None = None
+    max_output_size: int | None = None
+    # Bytes; passing one fails the step.
+    max_log_size: int | None = None
+    max_body_size: int | None = None
+    max_artifact_size: int | None = None
+
+
+class Budget(_Part, frozen=True):
+    usd: float | int | None = None
+    tokens: int | None = None
+    soft: float | int | None = None
+    reserve: float | int | None = None
+
+
+class Join(_Part, frozen=True):
+    wait_for: Literal["all", "any", "majority"] = "all"
+    fail_fast: bool = False
+    rest: Literal["cancel", "wait"] = "cancel"
+
+
+class Expect(_Part, frozen=True):
+    """What must be there before success counts."""
+
+    files: tuple[Text, ...] = ()
+    schema: dict[str, Any] | None = None
+
+
+class Work(_Part, frozen=True):
+    """What every task has in common: where it runs, what it may see, what becomes of its output."""
+
+    env: dict[str, Text] = {}
+    env_policy: Literal["inherit", "minimal"] = "inherit"
+    env_allow: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
+    workdir: Text | None = None
+    input_files: tuple[Text, ...] = ()
+    inject: Literal["listing", "content"] = "listing"
+    output_file: Text | None = None
+    capture: Literal["text", "lines", "json"] = "text"
+    expect: Expect | None = None
+    limits: Limits | None = None
+    keep_children: bool = False
+    cache: bool = False
+    budget: Budget | None = None
+
+
+PLAIN_WORK: Final = Work()
+
+
+# --- what a step does -----------------------------------------------------------------------------
+
+
+class Command(_Part, frozen=True, tag="command", tag_field="kind"):
+    argv: tuple[Text, ...]
+    work: Work = PLAIN_WORK
+
+
+class Prompt(_Part, frozen=True):
+    """Either the text, or the path of a file whose name is known only when the step runs."""
+
+    text: Text | None = None
+    file: Text | None = None
+
+
+class Agent(_Part, frozen=True, tag="agent", tag_field="kind"):
+    provider: str
+    prompt: Prompt
+    work: Work = PLAIN_WORK
+    model: Text | None = None
+    fallback_models: tuple[Text, ...] = ()
+    effort: Text | None = None
+    system_prompt: Prompt | None = None
+    max_turns: int | None = None
+    max_cost: float | int | None = None
+    max_tokens: int | None = None
+    temperature: float | int | None = None
+    add_dirs: tuple[Text, ...] = ()
+    allowed_tools: tuple[Text, ...] = ()
+    disallowed_tools: tuple[Text, ...] = ()
+    args: tuple[Text, ...] = ()
+    access: Literal["read", "edit", "full"] = "edit"
+    allow_denials: bool = False
+    strict_provider: bool = False
+    workspace: Literal["shared", "worktree"] = "shared"
+    # The step whose conversation goes on.
+    resume: str | None = None
+
+
+class Http(_Part, frozen=True, tag="http", tag_field="kind"):
+    url: Text
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] = "GET"
+    headers: dict[str, Text] = {}
+    # Text is sent as it is; anything else as JSON.
+    body: "Data" = None
+    expect_status: tuple[int, ...] = ()
+    work: Work = PLAIN_WORK
+
+
+class Python(_Part, frozen=True, tag="python", tag_field="kind"):
+    """`module:function`, called with JSON and answering with JSON."""
+
+    function: str
+    args: dict[str, "Data"] = {}
+    work: Work = PLAIN_WORK
+
+
+class Approval(_Part, frozen=True, tag="approval", tag_field="kind"):
+    message: Text
+    form: dict[str, "FormField"] = {}
+    assignee: Text | None = None
+
+
+class FormField(_Part, frozen=True):
+    type: Literal["string", "int", "number", "bool", "list", "map"] = "string"
+    required: bool = False
+    enum: tuple[Any, ...] = ()
+
+
+class Set(_Part, frozen=True, tag="set", tag_field="kind"):
+    """Creates or replaces context keys."""
+
+    values: dict[str, "Data"]
+
+
+class Gate(_Part, frozen=True, tag="gate", tag_field="kind"):
+    """No action: `when` true is success, false is failure."""
+
+
+class Call(_Part, frozen=True, tag="call", tag_field="kind"):
+    workflow: "Workflow"
+    inputs: dict[str, "Data"] = {}
+
+
+class Group(_Part, frozen=True, tag="group", tag_field="kind"):
+    block: "Block"
+    budget: Budget | None = None
+
+
+class Parallel(_Part, frozen=True, tag="parallel", tag_field="kind"):
+    """Each step of the block is a branch."""
+
+    block: "Block"
+    join: Join = Join()
+    max_workers: int = 10
+    budget: Budget | None = None
+
+
+class ForEach(_Part, frozen=True, tag="forEach", tag_field="kind"):
+    items: "Data"
+    block: "Block"
+    variable: str = "item"
+    parallel: bool = False
+    max_workers: int | None = None
+    max_iterations: int | None = None
+    join: Join = Join()
+    budget: Budget | None = None
+
+
+class While(_Part, frozen=True, tag="while", tag_field="kind"):
+    """A loop with a condition: asked before each pass (`while`) or after it (`repeat_until`)."""
+
+    condition: Condition
+    block: "Block"
+    # True: passes go on until the condition holds, and it is asked after each.
+    until: bool = False
+    max_iterations: int = 1000
+    max_duration: Seconds = 3600
+    check_interval: Seconds = 0
+    budget: Budget | None = None
+
+
+Body: TypeAlias = (
+    Command | Agent | Http | Python | Approval | Set | Gate | Call | Group | Parallel | ForEach | While
+)
+
+
+# --- steps and blocks -----------------------------------------------------------------------------
+
+# What follows from an outcome that no handler names; the machine has one table of it.
+Discipline: TypeAlias = Literal["strict", "implied", "compatible", "branch", "pass", "cleanup", "graph"]
+
+
+class Step(_Part, frozen=True):
+    step_id: str
+    body: Body
+    # What people see, when it differs from the id.
+    name: str | None = None
+    description: str | None = None
+    labels: dict[str, str] = {}
+    when: Condition | None = None
+    on: Handlers | None = None
+    retry: Retry | None = None
+    # Of a task: how long one attempt may take. Of anything else: how long it may be open (its join, its answer).
+    timeout: Seconds | None = None
+    depends_on: tuple[str, ...] = ()
+    error_action: Literal["continue", "stop"] = "continue"
+    allow_failure: bool = False
+    max_visits: int | None = None
+    idempotent: bool = True
+    on_doubt: Literal["retry", "fail", "ask"] = "ask"
+
+
+class Block(_Part, frozen=True):
+    discipline: Discipline
+    steps: tuple[Step, ...]
+
+
+# --- workflows ------------------------------------------------------------------------------------
+
+
+class Input(_Part, frozen=True):
+    type: Literal["string", "int", "number", "bool", "list", "map"] = "string"
+    required: bool = False
+    default: Any = None
+    enum: tuple[Any, ...] = ()
+    description: str | None = None
+
+
+class ProviderTemplate(_Part, frozen=True):
+    """An agent program described in the workflow itself."""
+
+    argv: tuple[Text, ...]
+    stdin: Literal["prompt", "none"] = "prompt"
+    env: dict[str, Text] = {}
+    needs_env: tuple[str, ...] = ()
+    result: Literal["text", "json"] = "text"
+    text_field: str | None = None
+    session_field: str | None = None
+    tokens_field: str | None = None
+    cost_field: str | None = None
+
+
+class Workflow(_Part, frozen=True):
+    """What one file says; a `call` holds another one."""
+
+    name: str
+    block: Block
+    # Where the block is entered: `_start`, wherever it stands.
+    entry: int = 0
+    # `_error`, taken out of the order.
+    error: Step | None = None
+    # `finally`
+    cleanup: Block | None = None
+    inputs: dict[str, Input] = {}
+    outputs: dict[str, Data] = {}
+    context: dict[str, Any] = {}
+    timeout: Seconds | None = None
+    secrets: tuple[str, ...] = ()
+    env: dict[str, Text] = {}
+    env_allow: tuple[str, ...] = ()
+    http_allow: tuple[str, ...] = ()
+    providers: dict[str, ProviderTemplate] = {}
+    budget: Budget | None = None
+    max_transitions: int = 1000
+    max_parallel: int = 16
+    max_output_size: int = 100_000
+
+
+class Concurrency(_Part, frozen=True):
+    key: Text
+    limit: int = 1
+    on_conflict: Literal["queue", "reject", "cancel"] = "queue"
+
+
+class Metadata(_Part, frozen=True):
+    plan_id: str
+    plan_version: str
+    name: str
+    requires_capabilities: tuple[str, ...] = ()
+    fallback_behavior: Literal["reject", "emulate", "degrade"] = "reject"
+    target_adapter: Literal["any", "local", "temporal", "conductor"] = "any"
+    description: str | None = None
+    labels: dict[str, str] = {}
+
+
+class Plan(_Part, frozen=True):
+    schema_version: str
+    metadata: Metadata
+    workflow: Workflow
+    priority: int = 0
+    concurrency: Concurrency | None = None
