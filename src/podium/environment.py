@@ -19,6 +19,15 @@ from typing import Final
 from podium.text import credentials_in
 
 _OURS: Final = "PODIUM_"
+# What a child gets under `env_policy: minimal`.
+_MINIMAL: Final = frozenset({"PATH", "HOME", "USER", "SHELL", "LANG", "TERM", "TZ", "TMPDIR"})
+# An agent that cannot reach its server is of no use: how to get there, and which certificates to trust.
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+_NETWORK: Final = frozenset(
+    {*_PROXIES, *map(str.upper, _PROXIES)}
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"}
+    | {"GIT_SSL_CAINFO", "GIT_SSL_CAPATH"}
+)
 # By these the processes of a run are found after a crash, also a driver that was started by a step.
 _MARKS: Final = (b"PODIUM_RUN_ID=", b"PODIUM_RUN_DIR=", b"PODIUM_VISIT=")
 _PR_SET_DUMPABLE: Final = 4
@@ -30,6 +39,12 @@ _ENVIRONMENT: Final = (47, 48)
 def inheritable(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables that a child may inherit: none of our own settings."""
     return {name: value for name, value in variables.items() if not name.startswith(_OURS)}
+
+
+def minimal(variables: Mapping[str, str], *, for_agent: bool) -> dict[str, str]:
+    """What is left of them under `env_policy: minimal`."""
+    names = _MINIMAL | _NETWORK if for_agent else _MINIMAL
+    return {name: value for name, value in variables.items() if name in names or name.startswith("LC_")}
 
 
 @cache

@@ -68,6 +68,58 @@ def test_children_inherit_no_setting_of_podium(place: Place) -> None:
     assert "/of/an/outer/agent" not in steps["Agent"]["output"]
 
 
+AROUND = {
+    "MY_TOKEN": "not-for-agents",
+    "LC_TIME": "C",
+    "https_proxy": "http://proxy:3128",
+    "NO_PROXY": "localhost",
+    "SSL_CERT_FILE": "/etc/our-ca.pem",
+    "NODE_EXTRA_CA_CERTS": "/etc/our-ca.pem",
+    "GIVEN": "to the provider",
+}
+NETWORK = {"https_proxy", "NO_PROXY", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"}
+
+
+@pytest.mark.rule("D34")
+def test_an_agent_sees_a_minimal_environment_unless_the_workflow_asks_for_more(place: Place) -> None:
+    place.write(
+        f"""
+        providers:
+          looker: {{argv: [{sys.executable}, -c, "{LOOK}"], needs_env: [GIVEN]}}
+        steps:
+          - {{name: Command, command: [{sys.executable}, -c, "{LOOK}"]}}
+          - {{name: Minimal, env_policy: minimal, command: [{sys.executable}, -c, "{LOOK}"]}}
+          - {{name: Agent, provider: looker, prompt: look}}
+          - {{name: Named, provider: looker, prompt: look, env: {{OWN: x}}}}
+          - {{name: All, provider: looker, prompt: look, env_policy: inherit}}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "-q", env=AROUND)
+    seen = {name: json.loads(step["output"]) for name, step in place.state()["steps"].items()}
+    assert AROUND.keys() - {"GIVEN"} <= seen["Command"].keys()
+    assert seen["Minimal"].keys() & AROUND.keys() == {"LC_TIME"}
+    for name in ("Agent", "Named"):
+        assert seen[name].keys() & AROUND.keys() == {"LC_TIME", "GIVEN", *NETWORK}, name
+        assert {"PATH", "HOME"} <= seen[name].keys()
+    assert seen["Named"]["OWN"] == "x"
+    assert AROUND.keys() <= seen["All"].keys()
+
+
+@pytest.mark.rule("D34")
+def test_the_policy_of_a_workflow_is_also_that_of_its_agents(place: Place) -> None:
+    place.write(
+        f"""
+        env_policy: inherit
+        providers:
+          looker: {{argv: [{sys.executable}, -c, "{LOOK}"]}}
+        steps:
+          - {{name: Agent, provider: looker, prompt: look}}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "-q", env=AROUND)
+    assert AROUND.keys() <= json.loads(place.state()["steps"]["Agent"]["output"]).keys()
+
+
 def test_a_step_cannot_ask_for_a_setting_of_podium_by_name(place: Place) -> None:
     place.write(
         """

@@ -23,7 +23,7 @@ model_provider = "scripted"
 [model_providers.scripted]
 name = "scripted"
 base_url = "{url}/v1"
-env_key = "SCRIPTED_KEY"
+env_key = "CODEX_API_KEY"
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
@@ -79,7 +79,7 @@ class Runs:
             "OPENAI_API_KEY": KEY,
             "GOOGLE_GEMINI_BASE_URL": urls.get("gemini", ""),
             "GEMINI_API_KEY": KEY,
-            "SCRIPTED_KEY": KEY,
+            "CODEX_API_KEY": KEY,
             "CLAUDE_CODE_MAX_RETRIES": "0",
             # In the box everybody is root.
             "IS_SANDBOX": "1",

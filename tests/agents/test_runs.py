@@ -140,7 +140,7 @@ stream_max_retries = 0
         "exec ", f'sed "s|@|$SCRIPTED_URL|" {home}/plain.toml > {home}/config.toml\nexec ', 1
     )
     program.write_text(script)
-    workflow = AT_WORK.format(name="codex", keys="access: full\n    model: gpt-5.1")
+    workflow = AT_WORK.format(name="codex", keys="access: full\n    model: gpt-5.1\n    env_policy: inherit")
     turns: list[Turn] = [Calls("exec_command", {"cmd": SLOW}), Says("the tower stands")]
     asked = runs.run_and_kill(workflow, turns, runs.folder / "began")
     assert runs.step("Work")["output"] == "the tower stands"

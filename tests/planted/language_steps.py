@@ -275,6 +275,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D34",
+        "agents inherit everything",
+        swap("language/tasks.py:_agent", "_POLICY_OF_AGENTS", "None"),
+    ),
+    fault(
+        "D34",
         "children inherit our own settings",
         swap("environment.py:inheritable", "not name.startswith(_OURS)", "True"),
     ),

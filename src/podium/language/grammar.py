@@ -412,7 +412,9 @@ _STEP = Record(
         "secrets": Field(_ENV_NAMES, "The secrets this step may see."),
         "env": Field(_ENV, "Environment variables."),
         "env_allow": Field(_ENV_NAMES, "Variables that ${env.X} may name."),
-        "env_policy": Field(Choice(("inherit", "minimal")), "minimal: PATH, HOME and the like only."),
+        "env_policy": Field(
+            Choice(("inherit", "minimal")), "minimal, the default of agents: PATH, HOME and the like only."
+        ),
         "workdir": Field(_PATH, "Where the command runs, below the workspace."),
         "keep_children": Field(Flag(), "Processes it leaves behind live until the run ends."),
         "cache": Field(Flag(), "Reuse an earlier result when nothing changed."),

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 # Who answers prompts without being declared in the file.
 BUILT_IN_PROVIDERS: Final = ("claude", "codex", "gemini", "anthropic", "openai", "echo")
 DEFAULT_TIMEOUT: Final = {"command": 300, "http": 300, "python": 300, "agent": 3600}
+# What an agent does is not written in the workflow: it sees no more of the environment than it needs.
+_POLICY_OF_AGENTS: Final = "minimal"
 _UNITS: Final = {"": 1} | {
     f"{unit}{i}": (1024 if i else 1000) ** power for power, unit in enumerate("KMGT", 1) for i in ("", "i")
 }
@@ -207,7 +209,7 @@ def _agent(node: Mapping, names: Names, context: TaskContext) -> Body:
     return Agent(
         _provider(node, names, context),
         _prompt(node, "prompt", names, context) or Prompt(),
-        _work(node, names, context),
+        _work(node, names, context, env_policy=_POLICY_OF_AGENTS),
         **given(
             model=_text_at(node, "model", names),
             fallback_models=_texts_at(node, "fallback_models", names, Place.STORED),
@@ -351,9 +353,11 @@ def _text_of_file(name: str, text: str, names: Names, context: TaskContext) -> T
 # --- what tasks have in common --------------------------------------------------------------------
 
 
-def _work(node: Mapping, names: Names, context: TaskContext) -> Work:
+def _work(node: Mapping, names: Names, context: TaskContext, env_policy: str | None = None) -> Work:
+    """`env_policy`: of steps like this one, where neither the step nor the workflow has one."""
     entries = node.entries
-    if entries.keys().isdisjoint(_WORK_KEYS) and context.env_policy is None:
+    env_policy = context.env_policy or env_policy
+    if entries.keys().isdisjoint(_WORK_KEYS) and env_policy is None:
         return PLAIN_WORK
     env = value_at(node, "env")
     expect = value_at(node, "expect")
@@ -364,7 +368,7 @@ def _work(node: Mapping, names: Names, context: TaskContext) -> Work:
     return Work(
         **given(
             env=text_map(env, names, Place.PRIVATE) if env is not None else None,
-            env_policy=scalar_at(node, "env_policy") or context.env_policy,
+            env_policy=scalar_at(node, "env_policy") or env_policy,
             workdir=_text_at(node, "workdir", names),
             inject=scalar_at(node, "inject"),
             output_file=output_file,

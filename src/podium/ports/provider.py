@@ -232,6 +232,11 @@ class Variable:
     is_secret: bool = True
 
 
+def plain_variables(*names: str) -> tuple[Variable, ...]:
+    """Variables that may be seen: addresses, folders and switches of a program."""
+    return tuple(Variable(name, is_secret=False) for name in names)
+
+
 class Provider(Protocol):
     @property
     def name(self) -> str: ...

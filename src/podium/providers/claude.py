@@ -22,6 +22,7 @@ from podium.ports.provider import (
     Result,
     Usage,
     Variable,
+    plain_variables,
 )
 from podium.providers import failing, reading, results
 from podium.providers.reading import Object, count_at, dollars_at, list_at, object_at, text_at
@@ -63,7 +64,7 @@ class Claude:
         Variable("ANTHROPIC_API_KEY"),
         Variable("ANTHROPIC_AUTH_TOKEN"),
         Variable("CLAUDE_CODE_OAUTH_TOKEN"),
-        Variable("ANTHROPIC_BASE_URL", is_secret=False),
+        *plain_variables("ANTHROPIC_BASE_URL", "CLAUDE_CONFIG_DIR", "IS_SANDBOX", *_ENVIRONMENT),
     )
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:

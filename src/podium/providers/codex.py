@@ -23,6 +23,7 @@ from podium.ports.provider import (
     Result,
     Usage,
     Variable,
+    plain_variables,
 )
 from podium.providers import failing, reading, results
 from podium.providers.reading import Object, count_at, object_at, text_at
@@ -49,7 +50,11 @@ class Codex:
     program = "codex"
     sessions: Literal["named"] = "named"
     tells_cost = False
-    needs_env: Sequence[Variable] = (Variable("CODEX_API_KEY"), Variable("OPENAI_API_KEY"))
+    needs_env: Sequence[Variable] = (
+        Variable("CODEX_API_KEY"),
+        Variable("OPENAI_API_KEY"),
+        *plain_variables("CODEX_HOME"),
+    )
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
         return ignored(self.name, settings, _IGNORED)

@@ -24,6 +24,7 @@ from podium.ports.provider import (
     Result,
     Usage,
     Variable,
+    plain_variables,
 )
 from podium.providers import failing, reading, results
 from podium.providers.reading import Object, count_at, object_at, text_at
@@ -64,7 +65,8 @@ class Gemini:
     needs_env: Sequence[Variable] = (
         Variable("GEMINI_API_KEY"),
         Variable("GOOGLE_API_KEY"),
-        Variable("GOOGLE_GEMINI_BASE_URL", is_secret=False),
+        *plain_variables("GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
+        *plain_variables("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS"),
     )
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:

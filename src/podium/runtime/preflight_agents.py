@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from podium.environment import minimal
 from podium.errors import PodiumError
 from podium.expressions.types import Text
 from podium.plan.loading import LocatedStep
@@ -107,7 +108,9 @@ def _settings_problems(
 
 def _environment(provider: Provider, found: LocatedStep, around: Surroundings) -> dict[str, str]:
     work = work_of(found)
-    env = {} if work.env_policy == "minimal" else dict(around.environment)
+    env = dict(around.environment)
+    if work.env_policy == "minimal":
+        env = minimal(env, for_agent=True)
     for variable in provider.needs_env:
         if variable.name in around.environment:
             env[variable.name] = around.environment[variable.name]

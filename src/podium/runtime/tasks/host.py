@@ -4,19 +4,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from podium.environment import inheritable
+from podium.environment import inheritable, minimal
 from podium.errors import PodiumError
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import render
 from podium.log.redaction import Redactor
-from podium.plan.plan import Work
+from podium.plan.plan import Agent, Work
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.order import TaskOrder
-
-# What a child gets under `env_policy: minimal`.
-_MINIMAL: Final = frozenset({"PATH", "HOME", "USER", "SHELL", "LANG", "TERM", "TZ", "TMPDIR"})
 
 
 class SecretMissing(PodiumError):
@@ -58,7 +55,7 @@ class TaskHost:
     def environment_of(self, order: TaskOrder, work: Work) -> dict[str, str]:
         """What the child sees: the runner's environment without secrets, and what the workflow and step add."""
         environment = (
-            {n: v for n, v in self.environment.items() if n in _MINIMAL or n.startswith("LC_")}
+            minimal(self.environment, for_agent=isinstance(order.step.body, Agent))
             if work.env_policy == "minimal"
             else dict(self.environment)
         )
