@@ -1,5 +1,7 @@
 """Forms of approvals: what a person fills in is checked on every way in, before anything is accepted."""
 
+import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -99,3 +101,38 @@ def test_allowed_values_of_a_form_are_of_its_type(place: Place) -> None:
     )
     told = place.run("validate", "w.yaml", code=65)
     assert "a value of 'n'" in told.stdout + told.stderr
+
+
+REQUIRED = """
+steps:
+  - name: Ask now
+    approval:
+      message: Publish?
+      form:
+        who: {type: string, required: true}
+        channel: {type: string, required: true, enum: [very new, stable]}
+        count: {type: int, required: true}
+        share: {type: number, required: true}
+        loud: {type: bool, required: true}
+        hosts: {type: list, required: true}
+        labels: {type: map, required: true}
+        note: {type: string}
+"""
+
+
+@pytest.mark.rule("D64")
+@pytest.mark.parametrize("view", ["run", "why", "why --json"])
+def test_the_approve_command_that_is_shown_for_a_form_works_as_printed(place: Place, view: str) -> None:
+    process = asked(place, REQUIRED)
+    if view == "run":
+        assert process.stderr is not None
+        shown = "".join(process.stderr.readline() for _ in range(3))
+    else:
+        shown = place.run(*view.split()[:1], place.run_id, *view.split()[1:]).stdout
+    assert "with your values: channel (very new or stable), count (int), hosts (list)" in shown
+    found = re.search(r"podium approve \S+ 'Ask now'(?: --field (?:'[^']+'|\S+))+", shown)
+    assert found is not None, shown
+    words = shlex.split(found[0])
+    assert words.count("--field") == 7
+    place.run(*words[1:])
+    assert ended(process)[0] == 0

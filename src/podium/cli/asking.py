@@ -15,6 +15,7 @@ from podium.cli.places import say
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType, RunIdentity
 from podium.log.ids import RunId
+from podium.operations.form_hints import field_options
 from podium.operations.signals import send_signal
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Plan
@@ -35,9 +36,9 @@ class Questions:
 
     def __init__(self, store: Store, plan: Plan) -> None:
         self._store = store
-        # What a form needs, for those that need more than a yes.
+        # The options that fill in a form, for those that need more than a yes.
         self._needed = {
-            path: [name for name, one in step.body.form.items() if one.required]
+            path: field_options(step.body.form)
             for path, step in walk(plan.workflow)
             if isinstance(step.body, Approval)
         }
@@ -109,9 +110,8 @@ class Questions:
             return
         needed = self._needed.get(plan_path(step))
         if needed and self._run is not None:
-            fields = " ".join(f"--field {quote(f'{name}=VALUE')}" for name in needed)
             say(
-                f"{visible(step)}: `podium approve {self._run.run_id} {visible(quote(step))} {visible(fields)}`"
+                f"{visible(step)}: `podium approve {self._run.run_id} {visible(quote(step))} {visible(needed)}`"
             )
         else:
             click.echo(f"{visible(step)}: approve? [y/n]")

@@ -1,10 +1,12 @@
 """Why a run waits: what `podium why` tells. While a run is open there is always one."""
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from podium.log.times import Timestamp
+from podium.plan.plan import FormField
 
 WaitingFor: TypeAlias = Literal[
     "task",
@@ -30,3 +32,5 @@ class Obligation(msgspec.Struct, frozen=True):
     deadline: Timestamp | None = None
     since: Timestamp | None = None
     detail: str = ""
+    # Of an approval: what the answer has to fill in.
+    form: Mapping[str, FormField] = {}

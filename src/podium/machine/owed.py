@@ -12,12 +12,14 @@
 | SETTLED | routing, parked by a hold | - | - | the hold |
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from podium.machine.commands import CancelTask, Command, Probe, RunTask, SetTimer
 from podium.machine.obligations import Obligation
 from podium.machine.stopping import stop_code
 from podium.machine.tree import Phase, Visit
+from podium.plan.plan import Approval, FormField
 
 
 def command(key: Any, visit: Visit) -> Command | None:
@@ -59,4 +61,12 @@ def obligation(key: Any, visit: Visit) -> Obligation:
         case Phase.DOUBT:
             return Obligation("doubt", visit.path, visit.attempt)
         case _:
-            return Obligation("approval", visit.path, visit.attempt, deadline=visit.limit_due)
+            return Obligation(
+                "approval", visit.path, visit.attempt, deadline=visit.limit_due, form=form_of(visit)
+            )
+
+
+def form_of(visit: Visit) -> Mapping[str, FormField]:
+    """The form that an approval asks for; empty of any other visit."""
+    asked = visit.node.body if visit.node is not None else None
+    return asked.form if isinstance(asked, Approval) else {}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from podium.log.events import EventType
 from podium.machine import attempts, calls, graphs, holds, routing
 from podium.machine.budgets import Purse
+from podium.machine.owed import form_of
 from podium.machine.tree import RUN_PATH, Outcome, Phase, Visit
 from podium.machine.values import workflow_of
 from podium.plan.declared import form_problem
-from podium.plan.plan import Approval, Budget, FormField
+from podium.plan.plan import Budget, FormField
 
 if TYPE_CHECKING:
     from podium.machine.machine import Machine
@@ -136,7 +137,7 @@ def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     if visit is None:
         return "nobody is asked there"
     form = body.get("form") or {}
-    if problem := form_problem(form, _form_of(visit)):
+    if problem := form_problem(form, form_of(visit)):
         return _Invalid(problem)
     m.forget(visit.wait)
     fields = {"form": form, **_sender(body)}
@@ -152,12 +153,7 @@ def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
 def form_asked_by(m: "Machine", body: dict[str, Any]) -> Mapping[str, FormField]:
     """The form that an answer with this body would fill in; empty if there is none."""
     visit = _asked(m, body)
-    return _form_of(visit) if visit is not None else {}
-
-
-def _form_of(visit: Visit) -> Mapping[str, FormField]:
-    asked = visit.node.body if visit.node is not None else None
-    return asked.form if isinstance(asked, Approval) else {}
+    return form_of(visit) if visit is not None else {}
 
 
 def _sender(body: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from podium.machine import Machine
 from podium.machine.obligations import Obligation
 from podium.machine.reopening import Cause, causes
 from podium.operations.driving import RunDriver, undriven
+from podium.operations.form_hints import field_options, values_wanted
 from podium.operations.retrying import RETRYING
 from podium.plan.plan import Plan
 from podium.ports.store import Store
@@ -171,7 +172,7 @@ def _told(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
             text = f"the condition of step {subject!r} is being looked up"
         case "approval":
             text = f"step {subject!r} waits for a person"
-            commands = (_on_step("approve", run_id, subject), _on_step("reject", run_id, subject))
+            commands = (_approve(obligation, run_id), _on_step("reject", run_id, subject))
         case "operator":
             text = f"step {subject!r} has failed and waits for an operator to retry or skip it"
             commands = (_on_step("retry-step", run_id, subject), _on_step("skip-step", run_id, subject))
@@ -202,6 +203,11 @@ def _told(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
             text = "the run has not begun"
             commands = (NextCommand(f"podium resume {run_id}"),)
     return Reason(obligation.kind, subject, text, obligation.deadline, commands)
+
+
+def _approve(obligation: Obligation, run_id: str) -> NextCommand:
+    command = _on_step("approve", run_id, obligation.subject, values_wanted(obligation.form))
+    return command._replace(text=f"{command.text} {field_options(obligation.form)}".rstrip())
 
 
 def _on_step(command: str, run_id: str, step: str, meaning: str = "") -> NextCommand:

@@ -1,0 +1,47 @@
+"""The options with which `podium approve` fills in a form. They are accepted as printed, with placeholders."""
+
+import json
+from collections.abc import Mapping
+from shlex import quote
+from typing import Any, Final
+
+from podium.plan.plan import FormField
+
+_PLACEHOLDERS: Final[dict[str, Any]] = {
+    "string": "VALUE",
+    "int": 0,
+    "number": 0,
+    "bool": True,
+    "list": [],
+    "map": {},
+}
+
+
+def required_fields(form: Mapping[str, FormField]) -> dict[str, FormField]:
+    return {name: field for name, field in form.items() if field.required}
+
+
+def field_options(form: Mapping[str, FormField]) -> str:
+    """`--field NAME=PLACEHOLDER` for every required field, quoted for a shell."""
+    return " ".join(
+        f"--field {quote(f'{name}={_placeholder(field)}')}" for name, field in required_fields(form).items()
+    )
+
+
+def values_wanted(form: Mapping[str, FormField]) -> str:
+    """What is to be put in the place of the placeholders; empty if nothing is required."""
+    listed = ", ".join(f"{name} ({_allowed(field)})" for name, field in required_fields(form).items())
+    return f"with your values: {listed}" if listed else ""
+
+
+def _placeholder(field: FormField) -> str:
+    return _as_text(field.enum[0] if field.enum else _PLACEHOLDERS[field.type])
+
+
+def _allowed(field: FormField) -> str:
+    return " or ".join(_as_text(value) for value in field.enum) or field.type
+
+
+def _as_text(value: Any) -> str:
+    """As `--field` reads it: everything but a string is JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
