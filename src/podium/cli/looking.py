@@ -12,9 +12,9 @@ import msgspec
 
 from podium.cli.following import saying_when_undriven
 from podium.cli.output import print_json, told_usage, usage_cells
-from podium.cli.places import carried, given_runs, say
+from podium.cli.places import given_runs, say
 from podium.cli.progress import is_of_an_agent
-from podium.cli.reasons import print_reason
+from podium.cli.reasons import print_reason, reason_json
 from podium.cli.restoring import directory_of
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.language.diagnostics import did_you_mean
@@ -22,7 +22,7 @@ from podium.log.ids import RunId
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.transitions import TERMINAL
 from podium.operations.approvals import Decision, decisions_of
-from podium.operations.explaining import Explanation, Reason, explain_run
+from podium.operations.explaining import Explanation, explain_run
 from podium.operations.inputs import InvalidInput
 from podium.operations.runs import RunView, show_run
 from podium.plan.loading import plan_path, walk
@@ -67,8 +67,8 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
                 "status": explained.status,
                 "substatus": explained.substatus,
                 **driven,
-                "waitsFor": [_reason_json(one) for one in explained.reasons],
-                **({"ifResumed": [_reason_json(one) for one in again]} if again else {}),
+                "waitsFor": [reason_json(one) for one in explained.reasons],
+                **({"ifResumed": [reason_json(one) for one in again]} if again else {}),
                 **noted,
             }
         )
@@ -87,17 +87,6 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
         print_reason(reason)
     _print_noted(summary, decided)
     return 0
-
-
-def _reason_json(reason: Reason) -> dict[str, object]:
-    return {
-        "kind": reason.kind,
-        "subject": reason.subject,
-        "text": reason.text,
-        "deadline": reason.deadline,
-        "next": reason.next_step,
-        "commands": [{"command": carried(one.text), "meaning": one.meaning} for one in reason.commands],
-    }
 
 
 def _noted(summary: RunSummary, decided: Sequence[Decision]) -> list[str]:

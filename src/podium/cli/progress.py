@@ -16,6 +16,7 @@ from podium.cli.places import say
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.payloads import INTERRUPTED
 from podium.plan.plan import Plan
 from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
@@ -280,7 +281,7 @@ def line_of(record: EventRecord) -> str | None:
             message = visible(str(error.get("message") or error.get("code") or ""))
             return f"x  {step}{again}: {message}{warned}"
         case EventType.STEP_INTERRUPTED:
-            return f"x  {step}{again}: interrupted; it is not known whether it happened"
+            return f"x  {step}{again}: {INTERRUPTED.message}"
         case EventType.STEP_SKIPPED:
             return f"-  {step} skipped: {visible(str(payload.get('reason', '')))}"
         case EventType.STEP_RETRY_SCHEDULED:

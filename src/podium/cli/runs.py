@@ -1,5 +1,6 @@
 """`podium runs`: which runs there are, and how each stands."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -7,13 +8,15 @@ import msgspec
 
 from podium.cli.output import print_json, print_table, told_usage, usage_cells
 from podium.cli.places import given_runs, say
+from podium.cli.reasons import lines_of, reason_json
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.log.ids import RunId
 from podium.log.runs import Run, RunPage, RunQuery
 from podium.log.transitions import RunStatus
-from podium.operations.driving import RunDriver, drivers_of
-from podium.operations.retrying import retrying
+from podium.operations.driving import RunDriver, drivers_of, open_driver
+from podium.operations.explaining import Reason, substatus_of
 from podium.operations.runs import RunView, show_run
+from podium.operations.waiting import waits_for_operator
 from podium.ports.store import Store
 from podium.text import visible
 from podium.wiring import payload_store, runs_folder, system_clock
@@ -57,44 +60,49 @@ def list_(
         cursor=cursor,
     )
 
-    async def work(opened: Store) -> tuple[RunPage, dict[RunId, RunDriver], dict[RunId, str]]:
+    async def work(opened: Store) -> tuple[RunPage, dict[RunId, RunDriver], dict[RunId, Sequence[Reason]]]:
         page = await opened.runs.page(tenant, query)
-        found = {run.identity.run_id: await _retrying(opened, run) for run in page.runs}
-        substatuses = {run_id: substatus for run_id, substatus in found.items() if substatus}
-        return page, await drivers_of(opened, page.runs), substatuses
+        waits = {run.identity.run_id: await _waits_for_operator(opened, run) for run in page.runs}
+        return page, await drivers_of(opened, page.runs), waits
 
-    page, drivers, substatuses = using_store(store, work)
+    page, drivers, waits = using_store(store, work)
     if as_json:
-        shown = [
-            _as_json(run, drivers.get(run.identity.run_id)) | _substatus_json(run, substatuses)
-            for run in page.runs
-        ]
+        shown = [_listed_json(run, drivers.get(run.identity.run_id), waits) for run in page.runs]
         print_json({"runs": shown, "cursor": page.cursor})
         return
     rows = [
-        (run.identity.run_id, _status(run, substatuses), run.identity.plan_id, str(run.head), run.created_at)
+        (run.identity.run_id, _status(run, waits), run.identity.plan_id, str(run.head), run.created_at)
         for run in page.runs
     ]
     print_table(("run", "status", "plan", "events", "created"), rows)
-    for driver in drivers.values():
-        if not driver.is_alive:
-            say(f"{driver.run_id}: {driver.text()}")
+    for run in page.runs:
+        run_id = run.identity.run_id
+        for text in _remarks(run_id, drivers.get(run_id), waits[run_id]):
+            say(f"{run_id}: {visible(text)}")
     if page.cursor is not None:
         click.echo(f"more: --cursor {page.cursor}")
 
 
-def _substatus_json(run: Run, substatuses: dict[RunId, str]) -> dict[str, Any]:
-    substatus = substatuses.get(run.identity.run_id)
-    return {"substatus": substatus} if substatus else {}
+def _listed_json(run: Run, driver: RunDriver | None, waits: dict[RunId, Sequence[Reason]]) -> dict[str, Any]:
+    substatus = substatus_of(waits[run.identity.run_id])
+    return _as_json(run, driver) | ({"substatus": substatus} if substatus else {})
 
 
-def _status(run: Run, substatuses: dict[RunId, str]) -> str:
-    substatus = substatuses.get(run.identity.run_id)
+def _status(run: Run, waits: dict[RunId, Sequence[Reason]]) -> str:
+    substatus = substatus_of(waits[run.identity.run_id])
     return f"{run.status} ({substatus})" if substatus else run.status
 
 
-async def _retrying(opened: Store, run: Run) -> str | None:
-    return await retrying(opened, run, runs_folder(given_runs()), payload_store)
+def _remarks(run_id: RunId, driver: RunDriver | None, waits: Sequence[Reason]) -> Iterator[str]:
+    """What keeps a run from moving by itself, as `podium why` says it."""
+    if driver is not None and (driver.in_line or not driver.is_alive):
+        yield driver.in_line or driver.text()
+    for reason in waits:
+        yield f"{reason.text}; `podium why {run_id}`"
+
+
+async def _waits_for_operator(opened: Store, run: Run) -> Sequence[Reason]:
+    return await waits_for_operator(opened, run, runs_folder(given_runs()), payload_store)
 
 
 @runs.command()
@@ -109,26 +117,28 @@ async def _retrying(opened: Store, run: Run) -> str | None:
 def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: int, as_json: bool) -> None:
     """Show where a run stands, and its steps."""
 
-    async def work(opened: Store) -> tuple[RunView, RunDriver | None]:
+    async def work(opened: Store) -> tuple[RunView, RunDriver | None, Sequence[Reason]]:
         view = await show_run(opened, system_clock(), tenant, run_id, after_step=after_step, limit=limit)
-        substatus = view.summary.substatus or await _retrying(opened, view.run)
+        waits = await _waits_for_operator(opened, view.run)
+        substatus = substatus_of(waits) or view.summary.substatus
         view = view._replace(summary=msgspec.structs.replace(view.summary, substatus=substatus))
-        return view, (await drivers_of(opened, [view.run])).get(view.run.identity.run_id)
+        return view, await open_driver(opened, view.run), waits
 
-    view, driver = using_store(store, work)
+    view, driver, waits = using_store(store, work)
     if as_json:
         print_json(
             {
                 **_as_json(view.run, driver),
                 "summary": view.summary.as_json(),
+                **({"waitsFor": [reason_json(reason) for reason in waits]} if waits else {}),
                 "steps": [msgspec.to_builtins(step) for step in view.steps],
             }
         )
         return
-    _show_text(view, driver)
+    _show_text(view, driver, waits)
 
 
-def _show_text(view: RunView, driver: RunDriver | None) -> None:
+def _show_text(view: RunView, driver: RunDriver | None, waits: Sequence[Reason]) -> None:
     summary, run = view.summary, view.run.identity
     substatus = f" ({summary.substatus})" if summary.substatus else ""
     click.echo(f"{run.run_id}  {summary.status}{substatus}  {run.plan_id} {run.plan_version}")
@@ -140,7 +150,10 @@ def _show_text(view: RunView, driver: RunDriver | None) -> None:
         if moment:
             click.echo(f"{name:8} {moment}")
     if driver is not None:
-        say(f"driver   {driver.title if driver.is_alive else driver.text()}")
+        say(f"driver   {_describe_driver(driver)}")
+    for reason in waits:
+        text, *commands = lines_of(reason)
+        click.echo("\n".join([f"waits    {text.strip()}", *commands]))
     if summary.failure is not None:
         click.echo(f"failed   {summary.failure.code}: {visible(summary.failure.message)}")
     if summary.inconsistent:
@@ -160,11 +173,12 @@ def _show_text(view: RunView, driver: RunDriver | None) -> None:
     if any(summary.usage.values()):
         click.echo(f"used     {told_usage(summary.usage)}")
     if view.steps:
+        in_doubt = {reason.subject for reason in waits if reason.kind == "doubt"}
         with_usage = any(step.usage for step in view.steps)
         rows = [
             (
                 step.step_id,
-                step.status,
+                "IN_DOUBT" if step.step_id in in_doubt else step.status,
                 str(step.attempt_count),
                 *(usage_cells(step.usage) if with_usage else ()),
                 step.newest.completed_at or step.newest.started_at or "",
@@ -176,9 +190,17 @@ def _show_text(view: RunView, driver: RunDriver | None) -> None:
         print_table(("step", "status", "attempts", *used, "at", "error"), rows)
 
 
+def _describe_driver(driver: RunDriver) -> str:
+    if driver.in_line:
+        return f"{driver.title}: {driver.in_line}"
+    return driver.title if driver.is_alive else driver.text()
+
+
 def _as_json(run: Run, driver: RunDriver | None) -> dict[str, Any]:
     built: dict[str, Any] = msgspec.to_builtins(run)
     built["metadata"] = msgspec.json.decode(run.metadata)
     if driver is not None:
         built["driver"] = {"owner": driver.owner, "isAlive": driver.is_alive, "until": driver.until}
+        if driver.in_line:
+            built["driver"]["waitsFor"] = driver.in_line
     return {**built.pop("identity"), **built}

@@ -19,7 +19,7 @@ import msgspec
 
 from podium.log.alerts import Alert, AlertCode
 from podium.log.events import EventRecord, EventType
-from podium.log.payloads import Misfit, StepEnd, read_payload
+from podium.log.payloads import INTERRUPTED, Misfit, StepEnd, read_payload
 from podium.log.snapshots import (
     STOPPED_CODES,
     AttemptSnapshot,
@@ -481,6 +481,8 @@ class _Step:
             error, warnings = self.end.error, self.end.warnings
             artifacts = tuple(one.ref() for one in self.end.artifacts)
             stopped = error is not None and error.code in STOPPED_CODES
+        if self.interrupted and error is None:
+            error = INTERRUPTED
         return AttemptSnapshot(
             self.number,
             self.status,

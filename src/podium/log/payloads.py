@@ -24,6 +24,10 @@ class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaul
     retryable: bool = False
 
 
+# Of an attempt whose end nobody saw.
+INTERRUPTED: Final = Failure("PLATFORM", "INTERRUPTED", "interrupted; it is not known whether it happened")
+
+
 class RecordedArtifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A file below the run's artifacts has a `path`; what an artifact store keeps has a `uri` and a `kind`."""
 

@@ -11,9 +11,10 @@ from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE, HeldLease
 from podium.log.runs import Run
 from podium.log.times import Timestamp, moment, timestamp
-from podium.log.transitions import RunStatus
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import Store
 from podium.runtime import holders
+from podium.runtime.slots import describe_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class RunDriver:
     is_alive: bool
     # Until when it is known to have driven the run, if it does not any more.
     until: Timestamp
+    # What it waits for, of a process that cannot drive the run before it has a slot.
+    in_line: str = ""
 
     @property
     def title(self) -> str:
@@ -46,22 +49,42 @@ class RunDriver:
 
 
 async def drivers_of(store: Store, runs: Sequence[Run]) -> dict[RunId, RunDriver]:
-    """Of those that have started and not ended."""
-    started = [run for run in runs if run.status in (RunStatus.RUNNING, RunStatus.PAUSED)]
-    return {run.identity.run_id: _driver(run, await store.held_lease(run.identity.run_id)) for run in started}
+    """Of those that have started and not ended, and of those that wait for a slot."""
+    found = {run.identity.run_id: await open_driver(store, run) for run in runs}
+    return {run_id: driver for run_id, driver in found.items() if driver is not None}
+
+
+async def open_driver(store: Store, run: Run) -> RunDriver | None:
+    """The process that waits with the run for a slot; else that drives it, or the last one that did."""
+    waiting = await _in_line(store, run)
+    if waiting is not None or run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
+        return waiting
+    return await driver_of(store, run)
 
 
 async def undriven(store: Store, run: Run, *, also_queued: bool = False) -> RunDriver | None:
     """The last driver of a run that has started, has not ended, and that no living process drives."""
-    if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED) and not also_queued:
-        return None
-    found = await driver_of(store, run)
-    return found if not found.is_alive else None
+    found = await (driver_of(store, run) if also_queued else open_driver(store, run))
+    return found if found is not None and not found.is_alive else None
 
 
 async def driver_of(store: Store, run: Run) -> RunDriver:
     """The process that drives a run in any state, or the last one that did."""
     return _driver(run, await store.held_lease(run.identity.run_id))
+
+
+async def _in_line(store: Store, run: Run) -> RunDriver | None:
+    """A living process that wants to drive the run and waits for a slot; the run may have started before."""
+    if run.concurrency_key is None or run.status in TERMINAL:
+        return None
+    run_id = run.identity.run_id
+    line = await store.slot_line(run_id)
+    living = line._replace(waiting=tuple(one for one in line.waiting if not holders.is_gone(one.owner)))
+    lease = next((one for one in living.waiting if one.run_id == run_id), None)
+    if lease is None:
+        return None
+    text = describe_line(living, run_id, run.concurrency_key)
+    return RunDriver(run_id, lease.owner, is_alive=True, until=lease.expires_at, in_line=text)
 
 
 def _driver(run: Run, holding: HeldLease | None) -> RunDriver:

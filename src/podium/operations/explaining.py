@@ -1,10 +1,10 @@
 """Why does a run wait? Always an answer: an open run that waits for nothing does not exist."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from shlex import quote
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from podium.log.runs import Run
 from podium.log.times import Timestamp, moment
@@ -12,13 +12,11 @@ from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine import Machine
 from podium.machine.obligations import Obligation
 from podium.machine.reopening import Cause, causes
-from podium.operations.driving import RunDriver, undriven
+from podium.operations.driving import RunDriver, open_driver
 from podium.operations.form_hints import field_options, values_wanted
-from podium.operations.retrying import RETRYING
 from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
-from podium.runtime.slots import describe_line
 from podium.runtime.spilling import Values
 
 
@@ -58,11 +56,18 @@ class Explanation:
 
     @property
     def substatus(self) -> str | None:
-        """RETRYING while a failed step waits for an operator; DRAINING while a paused run still has steps running."""
-        kinds = {reason.kind for reason in self.reasons}
-        if "operator" in kinds:
-            return RETRYING
-        return "DRAINING" if {"hold", "task"} <= kinds else None
+        return substatus_of(self.reasons)
+
+
+def substatus_of(reasons: Iterable[Reason]) -> str | None:
+    """RETRYING while a failed step waits for an operator, IN_DOUBT while a person has to say whether a step happened,
+    DRAINING while a paused run still has steps running."""
+    kinds = {reason.kind for reason in reasons}
+    if "operator" in kinds:
+        return "RETRYING"
+    if "doubt" in kinds:
+        return "IN_DOUBT"
+    return "DRAINING" if {"hold", "task"} <= kinds else None
 
 
 async def explain_run(
@@ -76,13 +81,17 @@ async def explain_run(
     if run.status in TERMINAL:
         again = await if_resumed(store, run, plan, payloads)
         return Explanation(run, run.status.value, (), if_resumed=again)
-    waits_for_slot = await _slot_reason(store, run)
-    if waits_for_slot is not None:
-        return Explanation(run, run.status.value, (waits_for_slot,))
+    driver = await open_driver(store, run)
+    if driver is not None and driver.in_line:
+        slot = Reason("slot", run.concurrency_key or "", driver.in_line)
+        return Explanation(run, run.status.value, (slot,))
     machine = await replayed(store, run_id, plan, payloads)
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
-    return Explanation(run, run.status.value, reasons_of(machine, run_id), await undriven(store, run))
+    lost = driver if driver is not None and not driver.is_alive else None
+    return Explanation(
+        run, run.status.value, reasons_of(machine, run_id, is_driven=lost is None), undriven=lost
+    )
 
 
 async def if_resumed(
@@ -113,31 +122,46 @@ def _cause_reason(cause: Cause, run_id: str) -> Reason:
     return Reason("completed", cause.path, text, None, commands)
 
 
-async def _slot_reason(store: Store, run: Run) -> Reason | None:
-    """A run that a process wants to drive and that waits for a slot, also one that was started before."""
-    if run.concurrency_key is None:
-        return None
-    run_id = run.identity.run_id
-    line = await store.slot_line(run_id)
-    if all(lease.run_id != run_id for lease in line.waiting):
-        return None
-    return Reason("slot", run.concurrency_key, describe_line(line, run_id, run.concurrency_key))
+def reasons_of(machine: Machine, run_id: str, *, is_driven: bool = True) -> tuple[Reason, ...]:
+    """What an open run waits for. What holds it comes first: while it does, nothing else matters.
 
-
-def reasons_of(machine: Machine, run_id: str) -> tuple[Reason, ...]:
-    """What an open run waits for. What holds it comes first: while it does, nothing else matters."""
+    Without a driver nothing runs, whatever the log says has started."""
     owed = machine.obligations()
     # The limit of what waits for a person is told with it.
     asked = {obligation.subject for obligation in owed if obligation.kind == "approval"}
-    told = [one for one in owed if not (one.kind == "limit" and one.subject in asked)]
-    held = any(one.kind == "hold" for one in told)
-    told.sort(key=lambda one: one.kind != "hold")
-    return tuple(_told(one, run_id, draining=held) for one in told)
+    shown = [one for one in owed if not (one.kind == "limit" and one.subject in asked)]
+    held = any(one.kind == "hold" for one in shown)
+    shown.sort(key=lambda one: one.kind != "hold")
+    return tuple(
+        _told(one, run_id, draining=held)
+        if is_driven or one.kind not in _NEEDS_DRIVER
+        else _left(one, run_id)
+        for one in shown
+    )
 
 
 def reason_for(obligation: Obligation, run_id: str) -> Reason:
     """One thing that a run waits for, and what a person can do about it."""
     return _told(obligation, run_id, draining=False)
+
+
+# Only a driver carries these on.
+_NEEDS_DRIVER: Final = frozenset({"task", "slot", "probe"})
+
+
+def _left(obligation: Obligation, run_id: str) -> Reason:
+    """What the last driver of a run left, and that no process continues."""
+    step = f"step {obligation.subject!r}" + (
+        f" (attempt {obligation.attempt})" if obligation.attempt > 1 else ""
+    )
+    resume = NextCommand(f"podium resume {run_id}", "continues the run")
+    if obligation.kind != "task":
+        text = f"{step} has not started, and no process drives the run"
+        return Reason(obligation.kind, obligation.subject, text, obligation.deadline, (resume,))
+    was = "was being stopped" if obligation.detail else "was running"
+    text = f"{step} {was} when the driver of the run ended; no process drives the run"
+    commands = (resume, _on_step("logs", run_id, obligation.subject, "what it printed until then"))
+    return Reason("task", obligation.subject, text, obligation.deadline, commands)
 
 
 def _not_started(run: Run, now: datetime) -> Reason:
