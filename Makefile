@@ -49,10 +49,10 @@ check: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(PYTEST) -n $(WORKERS) -q tests/unit tests/acceptance/test_readme.py
+	$(PYTEST) -n $(WORKERS) -q tests/unit tests/messages tests/acceptance/test_readme.py
 
 test: check
-	$(PYTEST) -n $(WORKERS) -q tests --ignore=tests/unit --deselect tests/acceptance/test_readme.py
+	$(PYTEST) -n $(WORKERS) -q tests --ignore=tests/unit --ignore=tests/messages --deselect tests/acceptance/test_readme.py
 
 bench: $(VENV)/dev
 	$(BIN)/python -m bench

@@ -77,7 +77,9 @@ def _stages(fault: Fault) -> list[list[str]]:
     files = [str(path.relative_to(ROOT)) for path in sorted(files_by_rule().get(fault.rule, ()))]
     if has_promises(fault.rule):
         files += _promises(fault)
-    fast = [file for file in files if file.startswith("tests/unit") or file == _PROMISES[""]]
+    fast = [
+        file for file in files if file.startswith(("tests/unit", "tests/messages")) or file == _PROMISES[""]
+    ]
     return [stage for stage in (fast, [file for file in files if file not in fast]) if stage]
 
 

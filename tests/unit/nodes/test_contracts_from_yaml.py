@@ -1,4 +1,4 @@
-"""Contracts as people write them, from YAML to actions. What breaks them is in tests/unit/contracts."""
+"""Contracts as people write them, from YAML to actions. What breaks them is in tests/messages."""
 
 import random
 from pathlib import Path
