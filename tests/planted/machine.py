@@ -34,7 +34,7 @@ FAULTS: Final = [
     _fault("a limit runs on while held", swap("machine/holds.py:is_due", "m.hold.reasons", "False")),
     _fault(
         "held time is not given back",
-        swap("machine/holds.py:is_due", "m.hold.total > visit.limit_held", "False"),
+        swap("machine/holds.py:is_due", "m.hold.total > ...", "False"),
     ),
     _fault("limits set aside are lost at resume", drop("machine/holds.py:release", "_give_back(m, visit)")),
     _fault(

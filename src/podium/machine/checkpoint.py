@@ -73,7 +73,8 @@ def dump(m: "Machine", plan_sha256: str, rules: int) -> dict[str, Any]:
         "early": m.cancelled_before_start,
         "cancels": m.cancels,
         "breath": [m.breath, m.breathing],
-        "hold": [list(m.hold.reasons), m.hold.since, m.hold.total],
+        "hold": [list(m.hold.reasons), m.hold.since, m.hold.total, m.hold.measured_since, m.hold.taken_over],
+        "recalled": [m.taken_over_to, m.surroundings.recalled.recorded, m.surroundings.recalled.here],
         "spending": _spending(m.spending),
         "verdict": m.at_verdict,
         **dump_tree(m),
@@ -113,7 +114,8 @@ def restore(m: "Machine", saved: dict[str, Any], plan_sha256: str, rules: int) -
     m.cancelled_before_start = saved["early"]
     m.cancels = saved["cancels"]
     m.breath, m.breathing = saved["breath"]
-    reasons, m.hold.since, m.hold.total = saved["hold"]
+    reasons, m.hold.since, m.hold.total, m.hold.measured_since, m.hold.taken_over = saved["hold"]
+    m.taken_over_to, m.surroundings.recalled.recorded, m.surroundings.recalled.here = saved["recalled"]
     m.hold.reasons = list(reasons)
     _read_spending(m.spending, saved["spending"])
     m.at_verdict = saved["verdict"]

@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 class Hold:
     """The reasons, since when, and how long in all."""
 
-    __slots__ = ("aside", "reasons", "since", "total")
+    __slots__ = ("aside", "measured_since", "reasons", "since", "taken_over", "total")
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
         self.since: Timestamp | None = None
+        # The same moment on the clock by which durations are measured.
+        self.measured_since: Timestamp = ""
         self.total = 0.0
+        # How much of it was taken over from an earlier run: the limits of this one are not extended by that.
+        self.taken_over = 0.0
         # Limits that fired during the hold.
         self.aside: list[Visit] = []
 
@@ -35,6 +39,7 @@ def hold(m: "Machine", reason: str, facts: dict[str, Any]) -> None:
     if len(m.hold.reasons) > 1:
         return
     m.hold.since = m.now
+    m.hold.measured_since = m.surroundings.measured
     m.pause_cycle += 1
     m.record(EventType.RUN_PAUSED, None, m.pause_cycle, {"reason": reason, **facts})
 
@@ -43,8 +48,9 @@ def release(m: "Machine", facts: dict[str, Any]) -> None:
     """All reasons go; what was parked goes on in its order."""
     if not m.hold.reasons:
         return
-    assert m.hold.since is not None
-    m.hold.total += seconds_between(m.hold.since, m.now)
+    m.hold.total = _held(m)
+    if m.is_taking_over:
+        m.hold.taken_over = m.hold.total
     m.hold.reasons.clear()
     m.hold.since = None
     # Whoever could not be paid is asked again, and holds the run again if it still cannot.
@@ -77,7 +83,7 @@ def is_due(m: "Machine", visit: Visit) -> bool:
     if m.hold.reasons:
         m.hold.aside.append(visit)
         return False
-    if m.hold.total > visit.limit_held:
+    if m.hold.total > (visit.limit_held if m.is_taking_over else _counted_from(m, visit)):
         _give_back(m, visit)
         return False
     visit.limit_due = None
@@ -86,7 +92,7 @@ def is_due(m: "Machine", visit: Visit) -> bool:
 
 def _give_back(m: "Machine", visit: Visit) -> None:
     assert visit.limit_due is not None
-    held = m.hold.total - visit.limit_held
+    held = m.hold.total - _counted_from(m, visit)
     visit.limit_held = m.hold.total
     _set(m, visit, later(visit.limit_due, held))
 
@@ -100,4 +106,8 @@ def _set(m: "Machine", visit: Visit, due: Timestamp) -> None:
 def _held(m: "Machine") -> float:
     if m.hold.since is None:
         return m.hold.total
-    return m.hold.total + seconds_between(m.hold.since, m.now)
+    return m.hold.total + seconds_between(m.hold.measured_since, m.surroundings.measured)
+
+
+def _counted_from(m: "Machine", visit: Visit) -> float:
+    return max(visit.limit_held, m.hold.taken_over)

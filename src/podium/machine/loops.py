@@ -31,12 +31,12 @@ def open_loop(m: "Machine", visit: Visit) -> None:
             items = _items(m, visit)
             if items is None:
                 return
-            visit.loop = Loop(len(items), m.now)
+            visit.loop = Loop(len(items), m.surroundings.measured)
             visit.loop.items = items
         case Kind.PARALLEL:
-            visit.loop = Loop(len(node.branches), m.now)
+            visit.loop = Loop(len(node.branches), m.surroundings.measured)
         case _:
-            visit.loop = Loop(0, m.now)
+            visit.loop = Loop(0, m.surroundings.measured)
     visit.phase = Phase.OPEN
     assert isinstance(node.body, Group | Parallel | ForEach | While)
     m.spending.open(visit.path, node.body.budget)

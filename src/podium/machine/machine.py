@@ -58,6 +58,8 @@ class Machine:
         self.hold = holds.Hold()
         self.spending = budgets.Spending(plan.workflow.budget)
         self.last_seq = 0
+        # The last event that was taken over from an earlier run.
+        self.taken_over_to = 0
         # Visits begun so far, for the last resort.
         self.visits = 0
         self.pause_cycle = 0
@@ -91,12 +93,19 @@ class Machine:
         # Time never runs back, whatever a worker's clock says.
         if event.emitted_at > self.surroundings.now:
             self.surroundings.now = event.emitted_at
+        if event.run_seq <= self.taken_over_to:
+            self.surroundings.recalled.recall(payload_of(event), self.now)
         handler = _HANDLERS.get(event.event_type)
         if handler is None or (self.terminal and event.event_type != EventType.RUN_REOPENED):
             return []
         handler(self, event)
         self._work()
         return self._owed_now()
+
+    @property
+    def is_taking_over(self) -> bool:
+        """Whether the event being folded was taken over from an earlier run."""
+        return self.last_seq <= self.taken_over_to
 
     def outstanding(self) -> list[Command]:
         """Every command owed and not yet answered; after a replay, perform these."""
@@ -289,6 +298,10 @@ def _run_started(m: Machine, event: EventRecord) -> None:
         value = payload.get(name)
         if isinstance(value, dict):
             setattr(m.surroundings, place, value)
+    taken_over = payload.get("takenOver")
+    if isinstance(taken_over, int):
+        m.taken_over_to = event.run_seq + taken_over
+        m.surroundings.recalled.recall(payload, m.now)
     inputs = payload.get("inputs")
     calls.open_run(m, inputs if isinstance(inputs, dict) else {})
 

@@ -12,6 +12,7 @@ from podium.expressions.types import Value
 from podium.log.times import Timestamp, seconds_between
 from podium.machine.commands import Question
 from podium.machine.program import EVERYTHING, Kind, Node
+from podium.machine.recalled import RecalledTime
 from podium.machine.tree import Loop, Result, Scope, Visit, Workflowing
 
 # What a name stands for, or that it stands for nothing (yet).
@@ -21,12 +22,18 @@ Known: TypeAlias = "Value | Missing"
 class Surroundings:
     """What a run is given once, at its start: names of the host that decisions may read."""
 
-    __slots__ = ("env", "now", "run")
+    __slots__ = ("env", "now", "recalled", "run")
 
     def __init__(self) -> None:
         self.env: dict[str, str] = {}
         self.run: dict[str, Any] = {}
         self.now: Timestamp = ""
+        self.recalled = RecalledTime()
+
+    @property
+    def measured(self) -> Timestamp:
+        """The time by which durations are measured."""
+        return self.recalled.at(self.now)
 
 
 class ScopeView:
@@ -114,7 +121,7 @@ class ScopeView:
                 "first": scope.index == 0,
                 "last": scope.index == loop.total - 1,
             }
-        elapsed = seconds_between(loop.started_at, self._surroundings.now)
+        elapsed = seconds_between(loop.started_at, self._surroundings.measured)
         limit = visit.node.body.max_duration if visit.node is not None else 0  # type: ignore[union-attr]
         return {"iteration": scope.index, "elapsed": elapsed, "remaining_time": max(0, limit - elapsed)}
 

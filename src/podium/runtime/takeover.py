@@ -24,6 +24,7 @@ from podium.log.ids import RunId
 from podium.log.times import Timestamp
 from podium.machine import Machine
 from podium.machine.commands import Record
+from podium.machine.recalled import RecalledTime
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Plan
 from podium.ports.store import EventLog
@@ -83,13 +84,23 @@ class Takeovers:
         records = self._before_other_plans(records, original, takeover)
         if takeover.asked_again:
             started = {**started, "askedAgain": takeover.asked_again}
-        first = new_event(self._identity, EventType.RUN_STARTED, at, await self._storable(started))
-        copies = [copy for record in records if (copy := self._copy(record, original, at)) is not None]
+        copies = list(self._copies(records, original, at))
+        recorded = next((_recorded_at(one) for one in records if one.event_type == EventType.RUN_STARTED), at)
+        first = await self._first(started, recorded, len(copies), at)
         cut, opened = await self._fold_to_step(first, copies, original.step)
-        takeover.writes = [first, *_as_started_here(copies[:cut], opened, original)]
-        if await self._is_held(takeover.writes):
-            takeover.writes.append(self._resume(original, at))
+        taken = list(_as_started_here(copies[:cut], opened, original))
+        if await self._is_held([first, *taken]):
+            taken.append(self._resume(original, at))
+        takeover.writes = [await self._first(started, recorded, len(taken), at), *taken]
         return takeover
+
+    async def _first(
+        self, started: dict[str, Any], recorded: Timestamp, taken_over: int, at: Timestamp
+    ) -> EventWrite:
+        """It says how many of the next events were taken over, and when the run that they are from started."""
+        facts = {"takenOver": taken_over, "recordedAt": recorded} if taken_over else {}
+        payload = {**started, **facts}
+        return new_event(self._identity, EventType.RUN_STARTED, at, await self._storable(payload))
 
     async def _storable(self, payload: dict[str, Any]) -> bytes:
         """Inputs can be large."""
@@ -127,14 +138,28 @@ class Takeovers:
                 return records[:place]
         return records
 
-    def _copy(self, record: EventRecord, original: Original, at: Timestamp) -> EventWrite | None:
-        if record.event_type in _NOT_TAKEN_OVER:
-            return None
-        payload = _decoded(record)
-        if _is_about(original.step, record.event_type, payload):
-            return None
+    def _copies(
+        self, records: Sequence[EventRecord], original: Original, at: Timestamp
+    ) -> Iterator[EventWrite]:
+        # The original can be a rerun itself: some of its events were recorded by a still earlier run.
+        recalled = RecalledTime()
+        for record in records:
+            payload = _decoded(record)
+            recalled.recall(payload, record.emitted_at)
+            if record.event_type in _NOT_TAKEN_OVER or _is_about(original.step, record.event_type, payload):
+                continue
+            yield self._copy(record, payload, original, at, recalled.at(record.emitted_at))
+
+    def _copy(
+        self,
+        record: EventRecord,
+        payload: dict[str, Any],
+        original: Original,
+        at: Timestamp,
+        recorded_at: Timestamp,
+    ) -> EventWrite:
         subject = payload.get("signalId") or payload.get("key") or payload.get("stepId")
-        encoded = encode_payload({**payload, "reusedFrom": original.run_id})
+        encoded = encode_payload({**payload, "reusedFrom": original.run_id, "recordedAt": recorded_at})
         return new_event(
             self._identity,
             record.event_type,
@@ -189,6 +214,13 @@ class Takeovers:
 def _decoded(record: EventRecord) -> dict[str, Any]:
     decoded = msgspec.json.decode(record.payload)
     return decoded if isinstance(decoded, dict) else {}
+
+
+def _recorded_at(record: EventRecord) -> Timestamp:
+    """By the clock of the first run, if the original is a rerun."""
+    recalled = RecalledTime()
+    recalled.recall(_decoded(record), record.emitted_at)
+    return recalled.at(record.emitted_at)
 
 
 def _is_about(step: str, event_type: str, payload: dict[str, Any]) -> bool:
