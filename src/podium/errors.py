@@ -1,62 +1,71 @@
 """The base of every error that Podium raises on purpose, and those that cross its layers.
 
     PodiumError
-    ├── InvalidId               an id, a step path or a name breaks its grammar
-    ├── InvalidEvent            an event that no store may keep
-    │   └── PayloadTooLarge     over 256 KiB: large values belong into artifacts
-    ├── RunNotFound             no such run, or not one of this tenant: the same answer
-    ├── RunRequestConflict      the same request id with other inputs or another plan
-    ├── StaleFence              the writer has lost its lease
-    ├── LogMoved                something was appended after what the writer had read; carries what it missed
-    ├── RunRefused              a limit is reached and the policy is REJECT
-    ├── RunNotPrunable          an open run, or one with undelivered events
-    ├── StoreUnavailable        the store did not answer in time or cannot write; nothing was acknowledged
-    ├── ContentMissing          a plan, workflow file or large value that the store does not have
-    ├── ContentDamaged          the store has other bytes than were put
-    ├── StoreVersion            the database was made by a newer Podium, or is no database of Podium
-    ├── ArtifactNotFound          ports/artifacts.py  pruned, or another store
-    ├── ArtifactCorrupt           ports/artifacts.py  the bytes are not those that were put
-    ├── ArtifactStoreUnavailable  ports/artifacts.py  disk full, no answer; nothing was acknowledged
-    ├── SecretNotFound            ports/secrets.py    missing, empty or of another tenant: the same answer
-    ├── SecretProviderFailed      ports/secrets.py    a source could not be asked or understood
-    ├── ProviderMisconfigured     ports/provider.py   a setting that cannot work, or a missing variable
-    ├── ProviderNotAvailable      ports/provider.py   nobody goes by that name, or it cannot be loaded
-    ├── EvaluationError           expressions/evaluate.py an operation without a result
-    │   └── ValueMissing          expressions/templates.py   a text needs a value that is not there
-    ├── NotCanonical              plan/canonical.py   a value without canonical JSON
-    ├── InvalidPlan               plan/loading.py       bytes that are no plan
-    ├── CheckpointMismatch        machine/checkpoint.py  made under another plan or other rules
-    ├── PathRefused               runtime/rundir.py   a path that leaves its directory
-    ├── NotAsExpected             runtime/tasks/capturing.py
-    ├── SecretMissing             runtime/tasks/host.py
-    ├── OutputNotKept             runtime/tasks/placing.py    a full disk, a folder in the way
-    ├── CapExceeded               runtime/tasks/caps.py       a step wrote more than it may
-    │   ├── LogTooLarge
-    │   ├── BodyTooLarge
-    │   └── ArtifactTooLarge
-    ├── AddressRefused            runtime/tasks/addresses.py  a host that no HTTP step may call
-    ├── ExtraMissing              runtime/extras.py
-    ├── NotReady                  runtime/preflight.py  several things that a run needs are missing
-    ├── SecretTooShort            runtime/preflight.py  it could not be masked
-    ├── LogDoesNotFit             runtime/drive.py    the log is not what the plan leads to
-    ├── RunLocked                 runtime/lock.py     another process drives the run
-    ├── RunExists, RunEndedAlready                    engines/local.py
-    ├── PlanMissing               runtime/kept_plan.py
-    ├── InvalidInput              operations/inputs.py
-    ├── EnvFileRequired           operations/env_files.py  a resumed run needs its --env-file again
-    ├── RunIsOver                 operations/signals.py
-    ├── NotAllowed                operations/signals.py    a step asked something of its own run
-    ├── TooManySignals            operations/signals.py
-    ├── InvalidSignal             operations/signal_payloads.py  a form or a signal with what it should not have
-    ├── WorkflowChanged           operations/structure.py  a run cannot go on with this workflow
-    ├── NoProviders               runtime/tasks/agents.py
-    ├── NoWorktree                runtime/tasks/worktrees.py  no git, no repository, no commit
-    ├── ProviderMissing           runtime/preflight_agents.py  its program is not on PATH
-    ├── InvalidExport             operations/transfer.py
-    ├── StoreExists               operations/rebuilding.py  a store is rebuilt where there is none
-    ├── UnknownStore              wiring.py
-    └── ModelOnexError          nodes/errors.py     what the node specification asks for
-        └── InvalidContract     nodes/contract.py   a contract file with problems, each with its position
+    ├── InvalidId                    an id, a step path or a name that breaks its grammar
+    ├── InvalidEvent                 an event that no store may keep
+    │   └── PayloadTooLarge          over 256 KiB: large values belong in artifacts
+    ├── RunNotFound                  unknown run, or a run of another tenant: the same answer
+    ├── RunRequestConflict           the same request id with other inputs or another plan
+    ├── StaleFence                   the writer has lost its lease
+    ├── LogMoved                     the log has grown since the writer read it; carries the missed records
+    ├── RunRefused                   a limit is reached and the policy is REJECT
+    ├── RunNotPrunable               an open run, or one with undelivered events
+    ├── StoreUnavailable             the store did not answer in time or cannot write; nothing was acknowledged
+    ├── ContentMissing               a plan, workflow file or large value that the store does not have
+    ├── ContentDamaged               the bytes in the store are not the bytes that were put
+    ├── StoreVersion                 the database was made by a newer Podium, or by another program
+    ├── ArtifactNotFound             ports/artifacts.py              pruned, or in another store
+    ├── ArtifactCorrupt              ports/artifacts.py              the bytes are not the bytes that were put
+    ├── ArtifactStoreUnavailable     ports/artifacts.py              disk full or no answer; nothing was acknowledged
+    ├── SecretNotFound               ports/secrets.py                missing, empty or another tenant's: the same answer
+    ├── SecretProviderFailed         ports/secrets.py                a source of secrets failed or answered nonsense
+    ├── ProviderMisconfigured        ports/provider.py               a setting that cannot work, or a missing variable
+    ├── ProviderNotAvailable         ports/provider.py               unknown provider, or one that cannot be loaded
+    ├── EvaluationError              expressions/evaluate.py         an operation without a result
+    │   └── ValueMissing             expressions/templates.py        a text refers to a value that does not exist
+    ├── NotCanonical                 plan/canonical.py               a value without canonical JSON
+    ├── InvalidPlan                  plan/loading.py                 bytes that are not a plan
+    ├── CheckpointMismatch           machine/checkpoint.py           written under another plan or other rules
+    ├── LogDoesNotFit                runtime/drive.py                the log does not follow from the plan
+    ├── ConcurrencyLimit             runtime/slots.py                too many runs with this concurrency key
+    ├── RunLocked                    runtime/lock.py                 another process drives the run
+    │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
+    ├── PathRefused                  runtime/rundir.py               a path that leaves its directory
+    ├── PlanMissing                  runtime/kept_plan.py            the run's plan is lost
+    ├── WorkspaceMissing             runtime/workspaces.py           the folder that the run works in does not exist
+    ├── ExtraMissing                 runtime/extras.py               an optional dependency is not installed
+    ├── NotReady                     runtime/preflight.py            several things that a run needs are missing
+    ├── SecretTooShort               runtime/preflight.py            a secret too short to be masked
+    ├── ProviderMissing              runtime/preflight_agents.py     the program of a provider is not on PATH
+    ├── NoProviders                  runtime/tasks/agents.py         an agent step without providers
+    ├── NotAsExpected                runtime/tasks/capturing.py      a step's output does not match `expect`
+    ├── SecretMissing                runtime/tasks/host.py           a secret is not set
+    ├── OutputNotKept                runtime/tasks/placing.py        a step's output cannot be written
+    ├── CapExceeded                  runtime/tasks/caps.py           a step wrote more than it may
+    │   ├── LogTooLarge              runtime/tasks/caps.py
+    │   ├── BodyTooLarge             runtime/tasks/caps.py
+    │   └── ArtifactTooLarge         runtime/tasks/caps.py
+    ├── AddressRefused               runtime/tasks/addresses.py      a host that no HTTP step may call
+    ├── NoWorktree                   runtime/tasks/worktrees.py      git, the repository or its first commit is missing
+    ├── ReplayMiss                   runtime/tasks/recordings.py     the recording has no answer to this question
+    ├── RecordingUnusable            runtime/tasks/recordings.py     a folder or file that cannot be used as a recording
+    ├── RunExists                    engines/local.py                the run id is taken
+    ├── RunEndedAlready              engines/local.py                the run has ended and cannot be resumed
+    ├── OtherRules                   engines/local.py                started by a version that decides differently
+    ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept
+    ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again
+    ├── RunIsOver                    operations/signals.py           a signal to a run that has ended
+    ├── NotAllowed                   operations/signals.py           a step tried to control its own run
+    ├── TooManySignals               operations/signals.py
+    ├── SignalWouldBeIgnored         operations/signals.py           nothing in the run can react to it; it was not sent
+    ├── InvalidSignal                operations/signal_payloads.py   a form or a signal with unexpected content
+    ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow
+    ├── InvalidExport                operations/transfer.py          a file that is not a usable export
+    ├── StoreExists                  operations/rebuilding.py        a store is rebuilt only where none exists
+    ├── UnknownStore                 wiring.py                       unsupported store URL
+    ├── InvalidConfiguration         wiring.py                       a configuration file with errors
+    └── ModelOnexError               nodes/errors.py                 the error type of the node specification
+        └── InvalidContract          nodes/contract.py               a contract file with problems and their positions
 
 An error carries a `code` that never changes its meaning; `docs/errors.md` has a heading for each. An error
 of any other type is a defect in Podium and keeps its traceback.

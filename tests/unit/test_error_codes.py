@@ -6,6 +6,7 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 import podium
+import podium.errors
 from podium.errors import PodiumError
 from podium.language.codes import Code
 from podium.log.alerts import AlertCode
@@ -26,15 +27,41 @@ def test_codes_of_files_are_grouped_by_their_first_digit() -> None:
     assert [code.value for code in Code] == sorted(code.value for code in Code)
 
 
-def _codes_of_errors() -> set[str]:
+def test_the_tree_at_the_top_of_errors_py_shows_every_class_with_its_base_and_its_file() -> None:
+    assert _drawn() == {one.__name__: (one.__bases__[0].__name__, _file_of(one)) for one in _classes()}
+
+
+def _drawn() -> dict[str, tuple[str, str]]:
+    """Of each class in the tree its base and its file; a class without a file is in `errors.py`."""
+    drawn, above = {}, [PodiumError.__name__]
+    for branch, name, file in _BRANCH.findall(podium.errors.__doc__ or ""):
+        depth = len(branch) // 4
+        above[depth:] = [name]
+        drawn[name] = (above[depth - 1], file or "errors.py")
+    return drawn
+
+
+_BRANCH = re.compile(r"^    ([│├└─ ]+ )(\w+)(?: +([\w/]+\.py))?", re.MULTILINE)
+
+
+def _file_of(error: type[PodiumError]) -> str:
+    return error.__module__.removeprefix("podium.").replace(".", "/") + ".py"
+
+
+def _classes() -> set[type[PodiumError]]:
+    """All errors of Podium, without their common base."""
     for module in walk_packages(podium.__path__, "podium."):
         if module.name != "podium.__main__":
             import_module(module.name)
     classes, found = [PodiumError], set()
     while classes:
-        one = classes.pop()
-        classes += one.__subclasses__()
-        found.add(one.code)
-    # Codes that are not a class of their own: of ModelOnexError, of a run that stands still, of what was not foreseen.
+        found |= (below := {*classes.pop().__subclasses__()})
+        classes += below
+    return {one for one in found if one.__module__.startswith("podium.")}
+
+
+def _codes_of_errors() -> set[str]:
+    found = {PodiumError.code, *(one.code for one in _classes())}
+    # Codes without a class: of ModelOnexError, of a run that cannot continue, of unforeseen errors.
     others = {*EnumCoreErrorCode, *AlertCode}
     return found | {code.value for code in others} | {"INTERNAL_ERROR", "FILE_NOT_USABLE", BUDGET_EXCEEDED}
