@@ -116,7 +116,7 @@ def _beside() -> str:
 def _told(shape: Shape) -> str:
     match shape:
         case Text():
-            told = shape.told + (" or a number" if shape.also_numbers else "")
+            told = shape.expected + (" or a number" if shape.also_numbers else "")
             return f"{told}, `${{...}}`" if shape.template else told
         case Number():
             return _number(shape)

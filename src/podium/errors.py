@@ -31,7 +31,7 @@
     ├── RunLocked                    runtime/lock.py                 another process drives the run
     │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
     ├── PathRefused                  runtime/rundir.py               a path that leaves its directory
-    ├── PlanMissing                  runtime/kept_plan.py            the run's plan is lost
+    ├── PlanMissing                  runtime/plan_file.py            the run's plan is lost
     ├── WorkspaceMissing             runtime/workspaces.py           the folder that the run works in does not exist
     ├── ExtraMissing                 runtime/extras.py               an optional dependency is not installed
     ├── NotReady                     runtime/preflight.py            several things that a run needs are missing
@@ -40,7 +40,7 @@
     ├── NoProviders                  runtime/tasks/agents.py         an agent step without providers
     ├── NotAsExpected                runtime/tasks/capturing.py      a step's output does not match `expect`
     ├── SecretMissing                runtime/tasks/host.py           a secret is not set
-    ├── OutputNotKept                runtime/tasks/placing.py        a step's output cannot be written
+    ├── OutputNotKept                runtime/tasks/paths.py        a step's output cannot be written
     ├── CapExceeded                  runtime/tasks/caps.py           a step wrote more than it may
     │   ├── LogTooLarge              runtime/tasks/caps.py
     │   ├── BodyTooLarge             runtime/tasks/caps.py

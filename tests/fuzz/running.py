@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tests.fuzz.targets import TARGETS
 
 # A case takes a fraction of a millisecond; on a machine that others use too, some take longer.
-LONGEST_CASE: Final = 10.0
+MAX_CASE: Final = 10.0
 _CASES_IN_A_PIECE: Final = 500
 
 
@@ -63,7 +63,7 @@ def run_piece(piece: Piece) -> tuple[Piece, list[Failure]]:
     with _watchdog():
         for number in range(piece.first, piece.first + piece.cases):
             text = text_of(piece.target, piece.seed, number)
-            signal.setitimer(signal.ITIMER_REAL, LONGEST_CASE)
+            signal.setitimer(signal.ITIMER_REAL, MAX_CASE)
             try:
                 check(text)
             except (Exception, Hanging) as error:
@@ -117,7 +117,7 @@ def _pieces(cases: int, seed: int, only: str | None) -> Iterator[Piece]:
 @contextmanager
 def _watchdog() -> Iterator[None]:
     def stop(_signal: int, _frame: FrameType | None) -> None:
-        raise Hanging(f"took longer than {LONGEST_CASE} seconds")
+        raise Hanging(f"took longer than {MAX_CASE} seconds")
 
     before = signal.signal(signal.SIGALRM, stop)
     try:

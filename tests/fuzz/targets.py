@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from podium.expressions.evaluate import MISSING, EvaluationError, Lookup, compile_expression, told, truth
+from podium.expressions.evaluate import MISSING, EvaluationError, Lookup, compile_expression, truth, unparse
 from podium.expressions.templates import render, render_arguments, render_value
 from podium.expressions.types import Reference, Template
 from podium.language.expressions import ExpressionProblem, parse_expression
@@ -376,7 +376,7 @@ def check_expression(text: str) -> None:
     except ExpressionProblem as problem:
         _check_problem(problem, text)
         return
-    written = told(tree)
+    written = unparse(tree)
     # By `repr`: True is no 1 there, and half characters are no problem.
     assert repr(parse_expression(written, _any_kind)) == repr(tree), written
     evaluate = compile_expression(tree)

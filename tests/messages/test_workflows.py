@@ -7,7 +7,7 @@ import pytest
 from podium.language.files import FoundFile
 from podium.language.reader import MAX_BYTES
 from podium.language.workflow import read_workflow
-from podium.plan.plan import MOST_NESTED
+from podium.plan.plan import MAX_NESTING
 from tests.messages.test_contracts import CODES_OF_WORKFLOWS
 from tests.messages.workflows import WORKFLOWS
 
@@ -75,7 +75,7 @@ def test_files_that_call_each_other_too_deep_are_refused() -> None:
 
     assert [(found.file, found.code, found.message, found.hint) for found in reading.diagnostics] == [
         (
-            f"{MOST_NESTED - 1}.yaml",
+            f"{MAX_NESTING - 1}.yaml",
             "E411",
             "steps are nested more than 32 deep, calls included.",
             "Call workflows one after the other, or from further out.",

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from podium.plan.plan import MOST_NESTED
+from podium.plan.plan import MAX_NESTING
 from tests.messages.corpus import Corpus
 
 _HEAD: Final = "version: '2.0'\nname: Made\nsteps:\n"
@@ -28,7 +28,7 @@ _GENERATED: Final = {
     "expression_has_too_many_parts": _greeting(" or ".join(["true"] * 1_001)),
     "expression_is_nested_too_deep": _greeting("(" * 65 + "true" + ")" * 65),
     "reference_has_too_many_parts": f'- name: Greet\n  command: ["${{context{".a" * 64}}}"]\n',
-    "nested_in_each_other_too_deep": _nested(MOST_NESTED),
+    "nested_in_each_other_too_deep": _nested(MAX_NESTING),
     "command_is_longer_than_the_system_takes": f'- name: Greet\n  command: "echo {"x" * (128 * 1024)}"\n',
 }
 

@@ -335,8 +335,8 @@ FAULTS: Final[list[Fault]] = [
         "D43",
         "one may go out of items that run at the same time",
         swap(
-            "language/targets.py:_runs_at_once",
-            "scope.kind == 'branches' or scope.at_once or scope.needs is not None",
+            "language/targets.py:_runs_concurrently",
+            "scope.kind == 'branches' or scope.concurrently or scope.needs is not None",
             "scope.kind == 'branches' or scope.needs is not None",
         ),
     ),
@@ -500,7 +500,7 @@ FAULTS: Final[list[Fault]] = [
         "D70",
         "steps may nest 33 deep",
         swap(
-            "language/declaring.py:declare", "scope.depth() > MOST_NESTED", "scope.depth() > MOST_NESTED + 1"
+            "language/declaring.py:declare", "scope.depth() > MAX_NESTING", "scope.depth() > MAX_NESTING + 1"
         ),
     ),
     fault(

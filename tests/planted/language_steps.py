@@ -247,7 +247,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D32",
         "the lock file says nothing of its holder",
-        drop("runtime/lock.py:RunLock.tell", "os.pwrite(...)"),
+        drop("runtime/lock.py:RunLock.record_lease", "os.pwrite(...)"),
     ),
     fault(
         "D33",
@@ -302,7 +302,7 @@ FAULTS: Final[list[Fault]] = [
         "D35",
         "`env_set` is true for an empty variable",
         swap(
-            "runtime/tasks/performing.py:RunTasks.ask",
+            "runtime/tasks/dispatch.py:RunTasks.ask",
             "bool(self._host.environment.get(question.name) or self._host.secrets.get(question.name))",
             "question.name in self._host.environment or question.name in self._host.secrets",
         ),
@@ -319,7 +319,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D36",
         "a cut output is not warned about",
-        swap("runtime/tasks/fitting.py:fitted", "payload.get('truncated')", "False"),
+        swap("runtime/tasks/truncate.py:fitted", "payload.get('truncated')", "False"),
     ),
     fault(
         "D36",
@@ -361,7 +361,7 @@ FAULTS: Final[list[Fault]] = [
         "D38",
         "an input file is looked for in the workspace first",
         swap(
-            "runtime/tasks/placing.py:input_file",
+            "runtime/tasks/paths.py:input_file",
             "(host.directory.artifacts, host.workspace)",
             "(host.workspace, host.directory.artifacts)",
         ),
@@ -454,8 +454,8 @@ FAULTS: Final[list[Fault]] = [
         "D47",
         "two branches may write the same file",
         swap(
-            "language/same_time.py:check_written_at_once",
-            "other is not None and _at_once(scope, other, number)",
+            "language/write_conflicts.py:check_write_conflicts",
+            "other is not None and _concurrently(scope, other, number)",
             "False",
         ),
     ),
@@ -545,7 +545,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D54",
         "a missing input file is empty",
-        swap("runtime/tasks/placing.py:input_file", "if found is None or not found.is_file(): ...", "pass"),
+        swap("runtime/tasks/paths.py:input_file", "if found is None or not found.is_file(): ...", "pass"),
     ),
     fault(
         "D54",
@@ -606,7 +606,7 @@ FAULTS: Final[list[Fault]] = [
         "old failures of a long loop are dropped",
         swap(
             "runtime/state_file.py:_Loop._forget_the_oldest",
-            "self.has_failed(index) and self._old_failures < MOST_ITERATIONS",
+            "self.has_failed(index) and self._old_failures < MAX_ITERATIONS",
             "False",
         ),
     ),
@@ -767,7 +767,7 @@ FAULTS: Final[list[Fault]] = [
         "functions of the Python API are looked for in modules",
         swap("runtime/tasks/python.py:PythonTasks.begin", "self._host.functions.get(body.function)", "None"),
         swap(
-            "runtime/tasks/performing.py:RunTasks._begin", "body.function not in self._host.functions", "True"
+            "runtime/tasks/dispatch.py:RunTasks._begin", "body.function not in self._host.functions", "True"
         ),
     ),
     fault(
@@ -893,8 +893,8 @@ FAULTS: Final[list[Fault]] = [
         "R088",
         "the traceback of a defect is lost",
         drop(
-            "runtime/tasks/performing.py:RunTasks._failed_by",
-            "self._host.directory.step_file(order.path, order.attempt, 'err').write_text(told)",
+            "runtime/tasks/dispatch.py:RunTasks._failed_by",
+            "self._host.directory.step_file(order.path, order.attempt, 'err').write_text(trace)",
         ),
     ),
     fault(
@@ -914,7 +914,7 @@ FAULTS: Final[list[Fault]] = [
         ),
         after(
             "runtime/tasks/prompting.py",
-            "_MOST_INPUT: Final = ...",
+            "_MAX_INPUT: Final = ...",
             """
             def _filled_in(text, lookup):
                 from podium.language.templates import parse_template
@@ -955,7 +955,7 @@ FAULTS: Final[list[Fault]] = [
         "R016",
         "`output_file` means the folder of the run",
         swap(
-            "runtime/tasks/placing.py:OutputFile._target",
+            "runtime/tasks/paths.py:OutputFile._target",
             "inside(self._directory.artifacts, self._name, what='output_file')",
             "inside(self._directory.path, self._name, what='output_file')",
         ),
@@ -964,7 +964,7 @@ FAULTS: Final[list[Fault]] = [
         "R016",
         "`file_exists` looks into the folder of the run",
         swap(
-            "runtime/tasks/performing.py:RunTasks.ask",
+            "runtime/tasks/dispatch.py:RunTasks.ask",
             "self._host.directory.artifacts",
             "self._host.directory.path",
         ),

@@ -171,7 +171,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES19",
         "an event is tried for ever",
-        swap("runtime/relay.py:Relay._failed", "failures < MOST_FAILURES", "True"),
+        swap("runtime/relay.py:Relay._failed", "failures < MAX_FAILURES", "True"),
     ),
     fault("ES19", "pauses do not grow", swap("runtime/relay.py:pause_after", "1 << doublings", "1")),
     fault("ES19", "there is no jitter", swap("runtime/relay.py:pause_after", "1 - jitter / 2", "1")),
@@ -448,7 +448,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G48",
         "a store keeps payloads of any size",
-        swap("log/events.py:check_payload", "len(payload) > MOST_PAYLOAD_BYTES", "False"),
+        swap("log/events.py:check_payload", "len(payload) > MAX_PAYLOAD_BYTES", "False"),
     ),
     fault(
         "G49",

@@ -41,25 +41,25 @@ FAULTS: Final = [
         "what is set aside does not count",
         swap(
             "machine/budgets.py:Spending.reserve",
-            "Amount(purse.spent.usd + purse.reserved.usd, purse.spent.tokens + purse.reserved.tokens)",
-            "Amount(purse.spent.usd, purse.spent.tokens)",
+            "Amount(account.spent.usd + account.reserved.usd, account.spent.tokens + account.reserved.tokens)",
+            "Amount(account.spent.usd, account.spent.tokens)",
         ),
     ),
     _fault(
         "what is set aside is never given back",
-        drop("machine/budgets.py:Spending.release", "purse.give_back(amount, visit.path)"),
+        drop("machine/budgets.py:Spending.release", "account.give_back(amount, visit.path)"),
     ),
     _fault(
         "the budget applies in finally",
         swap(
-            "machine/budgets.py:pay",
-            "not any((purse.is_limited() for purse in purses)) or _is_outside(visit)",
-            "not any((purse.is_limited() for purse in purses))",
+            "machine/budgets.py:reserve",
+            "not any((account.is_limited() for account in accounts)) or _is_outside(visit)",
+            "not any((account.is_limited() for account in accounts))",
         ),
     ),
     _fault(
         "the soft limit is told again and again",
-        drop("machine/budgets.py:Purse.charge", "self.warned = True"),
+        drop("machine/budgets.py:BudgetAccount.charge", "self.warned = True"),
     ),
     _fault(
         "a step's own budget is not what is set aside",
@@ -73,7 +73,7 @@ FAULTS: Final = [
         "the outermost reserve counts",
         swap(
             "machine/budgets.py:Spending._needed",
-            ("(purse.budget.reserve for purse in purses if purse.budget is not None)", "purses"),
+            ("(account.budget.reserve for account in accounts if account.budget is not None)", "accounts"),
             "reversed(purses)",
         ),
     ),
@@ -89,16 +89,16 @@ FAULTS: Final = [
         "the first of a provider does not wait for others",
         swap(
             "machine/budgets.py:Spending.reserve",
-            "purse.alone is not None or (alone and purse.under_way) or _cannot_pay(purse, need, set_aside)",
-            "purse.alone is not None or _cannot_pay(purse, need, set_aside)",
+            "account.alone is not None or (alone and account.under_way) or _cannot_reserve(account, need, committed)",
+            "account.alone is not None or _cannot_reserve(account, need, committed)",
         ),
     ),
     _fault(
         "others begin beside the first of a provider",
         swap(
             "machine/budgets.py:Spending.reserve",
-            "purse.alone is not None or (alone and purse.under_way) or _cannot_pay(purse, need, set_aside)",
-            "alone and purse.under_way or _cannot_pay(purse, need, set_aside)",
+            "account.alone is not None or (alone and account.under_way) or _cannot_reserve(account, need, committed)",
+            "alone and account.under_way or _cannot_reserve(account, need, committed)",
         ),
     ),
     _fault(
@@ -111,14 +111,14 @@ FAULTS: Final = [
     ),
     _fault(
         "the newcomer passes the line",
-        swap("machine/budgets.py:pay", "line and next(iter(line)) != visit.path", "False"),
+        swap("machine/budgets.py:reserve", "queue and next(iter(queue)) != visit.path", "False"),
     ),
     _fault(
         "who leaves the line lets nobody try",
         swap(
             "machine/budgets.py:Spending.release",
-            "if self.line and self.line.pop(visit.path, None) is not None: ...",
-            "self.line.pop(visit.path, None)",
+            "if self.queue and self.queue.pop(visit.path, None) is not None: ...",
+            "self.queue.pop(visit.path, None)",
         ),
     ),
     _fault(
@@ -134,18 +134,18 @@ FAULTS: Final = [
     _fault(
         "only one in line is let through",
         swap(
-            "machine/budgets.py:pay",
-            "if line.pop(visit.path, None) is not None: ...",
-            "line.pop(visit.path, None)",
+            "machine/budgets.py:reserve",
+            "if queue.pop(visit.path, None) is not None: ...",
+            "queue.pop(visit.path, None)",
         ),
     ),
     _fault(
         "waiting for others holds the run",
-        after("machine/budgets.py:pay", "_stand_in_line(m, visit)", "holds.hold(m, 'budget', {})", nth=2),
+        after("machine/budgets.py:reserve", "_enqueue(m, visit)", "holds.hold(m, 'budget', {})", nth=2),
     ),
     _fault(
         "who can never be paid waits quietly",
-        drop("machine/budgets.py:pay", "holds.hold(m, 'budget', _shortage(m, visit, body))"),
+        drop("machine/budgets.py:reserve", "holds.hold(m, 'budget', _shortage(m, visit, body))"),
     ),
     _fault(
         "a resumed run does not ask who could not be paid",
@@ -153,7 +153,7 @@ FAULTS: Final = [
     ),
     _fault(
         "only the run is charged",
-        swap("machine/budgets.py:charge", "spending.around(visit)", "[spending.purses['']]"),
+        swap("machine/budgets.py:charge", "spending.around(visit)", "[spending.accounts['']]"),
     ),
     _fault(
         "a budget of a step is never closed",
@@ -175,15 +175,15 @@ FAULTS: Final = [
         "the line is not saved",
         drop(
             "machine/checkpoint.py:restore_tree",
-            "m.spending.line.update(((path, found[path]) for path in saved['line']))",
+            "m.spending.queue.update(((path, found[path]) for path in saved['line']))",
         ),
     ),
     _fault(
         "who runs alone is not saved",
         swap(
             "machine/checkpoint.py:_read_spending",
-            "(purse.under_way, purse.alone, purse.warned)",
-            "(purse.under_way, purse.warned)",
+            "(account.under_way, account.alone, account.warned)",
+            "(account.under_way, account.warned)",
         ),
         swap("machine/checkpoint.py:_read_spending", "(under_way, alone, warned)", "(under_way, warned)"),
     ),
@@ -464,7 +464,7 @@ FAULTS: Final = [
     ),
     _fault(
         "a budget written into the file does not hold for what is open",
-        swap("machine/budgets.py:Spending.write", "plan_path(purse.path) == path", "False"),
+        swap("machine/budgets.py:Spending.write", "plan_path(account.path) == path", "False"),
     ),
     _fault(
         "a budget written into the file does not hold for later visits",

@@ -55,7 +55,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP02",
         "a lapsed lease is not claimed again",
-        start(f"{_KEEPER}._claim_again", "driver.lose(_taken_over(self.lease.run_id))\nreturn False"),
+        start(f"{_KEEPER}._claim_again", "driver.revoke(_taken_over(self.lease.run_id))\nreturn False"),
     ),
     fault(
         "OP02",
@@ -205,7 +205,7 @@ FAULTS: Final[list[Fault]] = [
         "TimerFired has the time of the wall clock",
         swap(
             "runtime/drive.py:_Batch.fold",
-            "max(driver.now(), happening.due)",
+            "max(driver.now(), pending.due)",
             "timestamp(driver._world.clock.now())",
         ),
     ),

@@ -47,7 +47,7 @@ FAULTS: Final[list[Fault]] = [
         "a log line does not say which step it is about",
         swap("runtime/journal.py:_line", "record.step_id", "None"),
     ),
-    fault("R014", "the lock file stays", drop(f"{_LOCK}.give", "self._path.unlink(missing_ok=True)")),
+    fault("R014", "the lock file stays", drop(f"{_LOCK}.release", "self._path.unlink(missing_ok=True)")),
     fault(
         "R015",
         "a file is written under its own name",
@@ -136,7 +136,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R079",
         "the lock does not say which process holds it",
-        swap(f"{_LOCK}.tell", "os.getpid()", "0", nth=1),
+        swap(f"{_LOCK}.record_lease", "os.getpid()", "0", nth=1),
     ),
     fault("R083", "leftovers stay", body("runtime/rundir.py:RunDirectory.remove_leftovers", "return")),
     fault(
@@ -160,7 +160,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R077",
         "a timed-out step has its own exit code",
-        swap(f"{_COMMANDS}:_until_end", "first == 'late'", "False"),
+        swap(f"{_COMMANDS}:_until_end", "first == 'timed_out'", "False"),
     ),
     fault(
         "D17",

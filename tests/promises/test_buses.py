@@ -29,7 +29,7 @@ class Killed(BaseException):
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "BUS_ROWS_AT_ONCE", ROWS_AT_ONCE)
+    monkeypatch.setattr(rules, "BUS_BATCH_SIZE", ROWS_AT_ONCE)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from tests.torture.invariants import check, check_launch, visits_of
 from tests.torture.views import views_agree
 from tests.unit.machine.hosting import START, TERMINAL, record_of
 
-_MOST_ACTIONS: Final = 250
+_MAX_ACTIONS: Final = 250
 _SHA: Final = "h"
 # What may come of an event while the run is held: facts are taken in, delays are set, people are answered.
 _NOT_WHILE_HELD: Final = (RunTask, CancelTask, Probe)
@@ -194,7 +194,7 @@ class Torture:
     def run(self) -> None:
         # Often so few operations at a time that the breather is met everywhere.
         most = self.random.choice([2000, 2000, 9, 4, 1])
-        with patch("podium.machine.machine._MOST_OPERATIONS", most):
+        with patch("podium.machine.machine._MAX_OPERATIONS", most):
             self._run()
             views_agree(self.plan, self.log, noisy=True)
 
@@ -202,10 +202,10 @@ class Torture:
         if not self.plain and self.random.random() < 0.03:
             self._signal("CANCEL")
         self.append(EventType.RUN_STARTED, None, 1, {"inputs": {}})
-        for turn in range(_MOST_ACTIONS * 4):
+        for turn in range(_MAX_ACTIONS * 4):
             if self.machine.terminal and not self._after_the_end():
                 break
-            if turn == _MOST_ACTIONS and not self.plain:
+            if turn == _MAX_ACTIONS and not self.plain:
                 self._enough()
             self._act()
         if self.plain:
@@ -312,7 +312,7 @@ class Torture:
         # What is inside something sets aside less than that has.
         budgets = {
             path: {"usd": 10 ** (8 - path.count("/")), "tokens": 10 ** (12 - path.count("/"))}
-            for path in self.machine.spending.purses
+            for path in self.machine.spending.accounts
             if path
         }
         self._signal("UPDATE_PARAMS", params={"budget": {"usd": 10**9, "tokens": 10**13}, "budgets": budgets})

@@ -137,23 +137,25 @@ def _check_reservations(m: Machine, visits: list[Visit]) -> None:
     if budget is not None and (budget.usd is not None or budget.tokens is not None):
         inside = {path for path in running if "_finally" not in path and "_error" not in path}
         assert inside <= spending.reserved.keys(), "money was not set aside"
-    below: dict[str, list[Amount]] = {path: [] for path in spending.purses}
+    below: dict[str, list[Amount]] = {path: [] for path in spending.accounts}
     for visit in visits:
         if visit.path in spending.reserved:
             for purse in spending.around(visit):
                 below[purse.path].append(spending.reserved[visit.path])
-    for path, purse in spending.purses.items():
+    for path, purse in spending.accounts.items():
         amounts = below[path]
         assert purse.under_way == len(amounts), f"{path or 'the run'}: counted wrongly"
         assert purse.reserved == Amount(sum(one.usd for one in amounts), sum(one.tokens for one in amounts))
         assert purse.alone is None or amounts == [spending.reserved[purse.alone]], "not alone"
-    waiting = {visit.path for visit in visits if visit.phase is Phase.UNPAID}
-    first = next(iter(spending.line), None)
-    assert waiting <= spending.line.keys() <= waiting | {first}, "who waits for money stands in line"
-    assert not spending.line or m.hold.reasons or m.breathing is not None or spending.reserved, (
+    waiting = {visit.path for visit in visits if visit.phase is Phase.AWAITING_BUDGET}
+    first = next(iter(spending.queue), None)
+    assert waiting <= spending.queue.keys() <= waiting | {first}, "who waits for money stands in line"
+    assert not spending.queue or m.hold.reasons or m.breathing is not None or spending.reserved, (
         "waits for ever"
     )
-    assert spending.purses.keys() <= {visit.path for visit in visits} or m.at_verdict is not None, "left open"
+    assert spending.accounts.keys() <= {visit.path for visit in visits} or m.at_verdict is not None, (
+        "left open"
+    )
 
 
 def check_launch(m: Machine, path: str) -> None:

@@ -65,7 +65,7 @@ WORKFLOWS = {
         for n in range(5)
     ),
 }
-_LONGEST_RUN = 60.0
+_MAX_RUN = 60.0
 
 
 @dataclass
@@ -105,7 +105,7 @@ class Torture:
             # Most kills fall into the work, some into the start, some long after the end.
             patience = self._dice.choice([0.02, 0.1, 0.3, 0.6]) * self._dice.random() * 2
             last = self.report.kills >= kills or here >= 12
-            code = self._drive(place, arguments, _LONGEST_RUN if last else patience)
+            code = self._drive(place, arguments, _MAX_RUN if last else patience)
             if code is None:
                 if last:
                     self.report.problems.append(f"{run_id} ({name}) is stuck after {here} kills")

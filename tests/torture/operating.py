@@ -39,7 +39,7 @@ from podium.machine.stopping import is_stop
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Agent, Block, Call, Goto, Handlers, Plan, Step, Workflow
 from podium.ports.store import Store
-from podium.runtime.drive import Driver, Happening, World
+from podium.runtime.drive import Driver, PendingEvent, World
 from podium.runtime.signalling import append_while_open
 from podium.runtime.takeover import Original, Takeovers
 from podium.runtime.tasks.order import TaskResult, completed, failed, stopped
@@ -208,8 +208,8 @@ class Operated:
         world = World(store, clock, tasks, self._knows, observers=[self._observe(run_id)])
         driver = Driver(self.plan, self.identity(run_id), lease.fence, world)
         if run.status is RunStatus.PENDING:
-            driver.happen(
-                Happening(EventType.RUN_STARTED, payload={"rulesVersion": RULES_VERSION, "inputs": {}})
+            driver.submit(
+                PendingEvent(EventType.RUN_STARTED, payload={"rulesVersion": RULES_VERSION, "inputs": {}})
             )
         self.heads[run_id] = max(self.heads.get(run_id, 0), run.head)
         return Process(driver, tasks, asyncio.create_task(driver.drive()), lease)
@@ -374,7 +374,7 @@ class Operated:
         if not patient:
             await self._signal(run_id, "CANCEL")
         elif machine.hold.reasons:
-            budgets = {path: budget for path in machine.spending.purses if path}
+            budgets = {path: budget for path in machine.spending.accounts if path}
             await self._signal(run_id, "UPDATE_PARAMS", params={"budget": {"usd": 10**7}, "budgets": budgets})
             await self._signal(run_id, "RESUME")
         else:

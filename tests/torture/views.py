@@ -17,7 +17,7 @@ from podium.log.snapshots import StepSnapshot
 from podium.machine import Machine
 from podium.machine.tree import EndedIteration, Visit
 from podium.plan.plan import Plan
-from podium.runtime.state_file import MOST_ITERATIONS, StateFold
+from podium.runtime.state_file import MAX_ITERATIONS, StateFold
 
 _ITERATIONS = {
     "completed": "success_count",
@@ -152,7 +152,7 @@ def _loop_agrees(
         if loop["status"] in ("completed", "failed", "skipped") and ends:
             assert one["status"] in ends, (path, one["index"], one["status"], ends)
     summary = _recorded_summary(path, loop["attempts"], records)
-    if summary is None or summary["count"] != len(loop["iterations"]) or summary["count"] > MOST_ITERATIONS:
+    if summary is None or summary["count"] != len(loop["iterations"]) or summary["count"] > MAX_ITERATIONS:
         return
     counted = Counter(one["status"] for one in loop["iterations"])
     for status, name in _ITERATIONS.items():

@@ -28,6 +28,7 @@ def test_the_tables_name_the_tests_that_are_there(page: Path) -> None:
     assert text == written(text), "run `make conformance`"
 
 
+@pytest.mark.timeout(900)
 def test_every_fault_can_still_be_planted() -> None:
     problems = []
     for fault in FAULTS:

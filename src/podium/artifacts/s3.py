@@ -43,7 +43,7 @@ _IN_MEMORY_BYTES: Final = 8 << 20
 # S3 takes at most 10,000 parts: with these an artifact may have 160 GB.
 _PART_BYTES: Final = 16 << 20
 _READ_BYTES: Final = 8 << 20
-_MOST_OF_A_MESSAGE: Final = 300
+_MAX_MESSAGE: Final = 300
 
 
 class S3Artifacts:
@@ -166,9 +166,9 @@ class S3Artifacts:
         try:
             yield
         except (BaseError, OSError) as error:
-            told = reason_of(error).partition("\n")[0][:_MOST_OF_A_MESSAGE]
+            reason = reason_of(error).partition("\n")[0][:_MAX_MESSAGE]
             raise ArtifactStoreUnavailable(
-                f"artifacts in {self._where} cannot be read or written: {told}. Nothing was acknowledged. "
+                f"artifacts in {self._where} cannot be read or written: {reason}. Nothing was acknowledged. "
                 "Check that the bucket is there, its address and the credentials, then try again."
             ) from error
 

@@ -26,7 +26,7 @@ from podium.operations.signals import check_may_drive, send_signal
 from podium.ports.engine import RunEnded
 from podium.ports.store import Store
 from podium.runtime.ends import newest
-from podium.runtime.kept_plan import load_plan
+from podium.runtime.plan_file import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
 from podium.text import visible

@@ -56,13 +56,13 @@ def validate(files: tuple[str, ...], strict: bool, as_json: bool, format_: str, 
     """
     del mode  # any that can be given suits any contract
 
-    def told(contract: Contract) -> dict[str, object]:
+    def facts_of(contract: Contract) -> dict[str, object]:
         return {"steps": len(contract.steps)}
 
     def shown(name: str, contract: Contract) -> None:
         click.echo(f"{name}: valid, {_count(contract.steps, 'step')}")
 
-    return _for_each(files, strict, as_json or format_ == "json", told, shown)
+    return _for_each(files, strict, as_json or format_ == "json", facts_of, shown)
 
 
 @contract.command()
@@ -73,7 +73,7 @@ def order(files: tuple[str, ...], strict: bool, as_json: bool, format_: str, mod
     Steps of one wave depend only on steps of earlier waves; inside a wave the order of the file decides.
     """
 
-    def told(contract: Contract) -> dict[str, object]:
+    def facts_of(contract: Contract) -> dict[str, object]:
         waves = [
             [{"step_id": str(step.step_id), "step_name": step.step_name} for step in _steps(contract, wave)]
             for wave in order_steps(contract.steps).waves
@@ -97,7 +97,7 @@ def order(files: tuple[str, ...], strict: bool, as_json: bool, format_: str, mod
         ]
         print_table(("wave", "step", "type", "depends on", ""), rows)
 
-    return _for_each(files, strict, as_json or format_ == "json", told, shown)
+    return _for_each(files, strict, as_json or format_ == "json", facts_of, shown)
 
 
 @contract.command()
@@ -113,7 +113,7 @@ def actions(files: tuple[str, ...], strict: bool, as_json: bool, format_: str, m
         outputs.append(_process(contract, mode))
         return outputs[-1]
 
-    def told(contract: Contract) -> dict[str, object]:
+    def facts_of(contract: Contract) -> dict[str, object]:
         return {"output": output_of(contract).model_dump(mode="json")}
 
     def shown(_name: str, contract: Contract) -> None:
@@ -138,7 +138,7 @@ def actions(files: tuple[str, ...], strict: bool, as_json: bool, format_: str, m
         for error in output.errors:
             click.echo(f"failed: {names[error['step_id']]}: {visible(error['message'])}", err=True)
 
-    code = _for_each(files, strict, as_json or format_ == "json", told, shown)
+    code = _for_each(files, strict, as_json or format_ == "json", facts_of, shown)
     return code or (FAILED if any(output.failed_steps for output in outputs) else 0)
 
 
@@ -146,13 +146,13 @@ def _for_each(
     files: tuple[str, ...],
     strict: bool,
     as_json: bool,
-    told: Callable[[Contract], dict[str, object]],
+    facts_of: Callable[[Contract], dict[str, object]],
     shown: Callable[[str, Contract], None],
 ) -> int:
     """Read every file, then tell programs or show people what it gives. One bad file does not hide the rest."""
     readings = [_read(file, strict) for file in files]
     if as_json:
-        print_json([_as_json(name, reading, told) for name, reading in readings])
+        print_json([_as_json(name, reading, facts_of) for name, reading in readings])
     else:
         for name, reading in readings:
             print_diagnostics(reading.diagnostics, reading.omitted)
@@ -167,14 +167,14 @@ def _read(file: str, strict: bool) -> tuple[str, ContractReading]:
 
 
 def _as_json(
-    name: str, reading: ContractReading, told: Callable[[Contract], dict[str, object]]
+    name: str, reading: ContractReading, facts_of: Callable[[Contract], dict[str, object]]
 ) -> dict[str, object]:
     return {
         "file": name,
         "valid": reading.contract is not None,
         "diagnostics": [found.as_json() for found in reading.diagnostics],
         "omitted": reading.omitted,
-        **(told(reading.contract) if reading.contract is not None else {}),
+        **(facts_of(reading.contract) if reading.contract is not None else {}),
     }
 
 

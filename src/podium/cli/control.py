@@ -14,7 +14,7 @@ from podium.log.runs import Run
 from podium.operations.signals import send_signal
 from podium.plan.plan import Plan
 from podium.ports.store import Store
-from podium.runtime.kept_plan import PlanMissing, load_plan
+from podium.runtime.plan_file import PlanMissing, load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
 from podium.wiring import payload_store, runs_folder, system_clock
@@ -33,7 +33,7 @@ def _send(
     tenant: str,
     run_id: str,
     signal: str,
-    told: str,
+    message: str,
     fields: Mapping[str, str] | None = None,
     **payload: Any,
 ) -> int:
@@ -48,7 +48,7 @@ def _send(
         )
 
     run = using_store(store, work)
-    click.echo(f"{told} (the run is {run.status.value.lower()})")
+    click.echo(f"{message} (the run is {run.status.value.lower()})")
     return 0
 
 

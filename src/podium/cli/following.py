@@ -21,8 +21,8 @@ from podium.plan.plan import Plan
 from podium.ports.engine import RunEnded
 from podium.ports.store import Store
 from podium.runtime.ends import ended_by, last_end
-from podium.runtime.kept_plan import load_plan
 from podium.runtime.lock import RunLocked
+from podium.runtime.plan_file import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import Values, values_of, whole
 from podium.wiring import payload_store

@@ -9,7 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from podium.cli.output import told_usage
+from podium.cli.output import describe_usage
 from podium.cli.progress import Lines, line_of
 from podium.cli.reasons import lines_of
 from podium.log.events import EventRecord, EventType
@@ -20,7 +20,7 @@ from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.capturing import tail_of
 from podium.text import visible
 
-_MOST_SHOWN = 12
+_MAX_SHOWN = 12
 
 
 class LiveView(Lines):
@@ -92,18 +92,18 @@ class LiveView(Lines):
         now = time.monotonic()
         lines = [Text(visible(text), style="bold red") for text in self._notices.values()]
         for loop, (done, failed) in self._items.items():
-            told = f"   {visible(loop)}: {done} steps done" + (f", {failed} failed" if failed else "")
-            lines.append(Text(told, style="cyan"))
+            line = f"   {visible(loop)}: {done} steps done" + (f", {failed} failed" if failed else "")
+            lines.append(Text(line, style="cyan"))
         running = list(self._running.items())
-        for (path, attempt), since in running[:_MOST_SHOWN]:
+        for (path, attempt), since in running[:_MAX_SHOWN]:
             again = f" (attempt {attempt})" if attempt > 1 else ""
-            told = f"-> {visible(path)}{again}  {now - since:.0f} s{self._how_far(path, attempt)}"
-            lines.append(Text(told, style="yellow", no_wrap=True, overflow="ellipsis"))
-        if len(running) > _MOST_SHOWN:
-            lines.append(Text(f"   and {len(running) - _MOST_SHOWN} more"))
+            line = f"-> {visible(path)}{again}  {now - since:.0f} s{self._how_far(path, attempt)}"
+            lines.append(Text(line, style="yellow", no_wrap=True, overflow="ellipsis"))
+        if len(running) > _MAX_SHOWN:
+            lines.append(Text(f"   and {len(running) - _MAX_SHOWN} more"))
         for reason in self._waits:
             lines += [Text(line, style="bold magenta") for line in lines_of(reason)]
-        used = f"  {told_usage(self.usage)}" if any(self.usage.values()) else ""
+        used = f"  {describe_usage(self.usage)}" if any(self.usage.values()) else ""
         lines.append(Text(f"{now - self.began:.0f} s{used}", style="dim"))
         return Group(*lines)
 

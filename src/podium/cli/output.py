@@ -35,7 +35,7 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
         click.echo(f"... and {omitted} more {'problem' if omitted == 1 else 'problems'}.", err=True)
 
 
-def told_usage(usage: Mapping[str, float]) -> str:
+def describe_usage(usage: Mapping[str, float]) -> str:
     """`0.1234 dollars, 5,678 tokens`; empty if nothing is known."""
     parts = [f"{usage['costUsd']:.4f} dollars"] if "costUsd" in usage else []
     if usage.get("tokens"):

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from podium.cli.ending import EndNotes
-from podium.cli.output import spelled_json, told_usage
+from podium.cli.output import describe_usage, spelled_json
 from podium.cli.places import say
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord, EventType
@@ -100,7 +100,7 @@ class Quiet:
             click.echo(visible(notice.text), err=True)
 
     def waits(self, reasons: "Sequence[Reason]") -> None:
-        self._turns.tell(reasons, err=True)
+        self._turns.print_turns(reasons, err=True)
 
     async def follow(self) -> None:
         pass
@@ -117,7 +117,7 @@ class Quiet:
         for warning in self._notes.warnings():
             click.echo(f"warning: {warning}")
         if any(self.usage.values()):
-            click.echo(f"used {told_usage(self.usage)}")
+            click.echo(f"used {describe_usage(self.usage)}")
         folder = self.runs / ended.run_id
         click.echo(f"see {folder}/ for state.json, logs/ and artifacts/")
         if ended.exit_code:
@@ -155,7 +155,7 @@ class Lines(Quiet):
         click.echo(f"{time.strftime('%H:%M:%S', time.gmtime())} !  {visible(notice.text)}")
 
     def waits(self, reasons: "Sequence[Reason]") -> None:
-        self._turns.tell(reasons, err=False)
+        self._turns.print_turns(reasons, err=False)
 
     async def follow(self) -> None:
         """With --stream: what steps print, as they print it."""
@@ -233,7 +233,7 @@ class JsonLines:
         click.echo(visible(notice.text), err=True)
 
     def waits(self, reasons: "Sequence[Reason]") -> None:
-        self._turns.tell(reasons, err=True)
+        self._turns.print_turns(reasons, err=True)
 
     async def follow(self) -> None:
         pass
@@ -251,7 +251,7 @@ class Turns:
     def __init__(self) -> None:
         self._said: frozenset[Reason] = frozenset()
 
-    def tell(self, reasons: "Sequence[Reason]", *, err: bool) -> None:
+    def print_turns(self, reasons: "Sequence[Reason]", *, err: bool) -> None:
         from podium.cli.reasons import print_reason
 
         for reason in reasons:
@@ -304,7 +304,7 @@ def line_of(record: EventRecord) -> str | None:
             return None
 
 
-def _soft_limit(told: dict[str, Any]) -> str:
-    whose = f"step {visible(str(told['of']))}" if "of" in told else "the run"
-    most = f" of {told['usd']}" if "usd" in told else ""
-    return f"$  the soft limit of {whose} is reached: {told['spentUsd']:.4f}{most} dollars are spent"
+def _soft_limit(limit: dict[str, Any]) -> str:
+    whose = f"step {visible(str(limit['of']))}" if "of" in limit else "the run"
+    most = f" of {limit['usd']}" if "usd" in limit else ""
+    return f"$  the soft limit of {whose} is reached: {limit['spentUsd']:.4f}{most} dollars are spent"

@@ -9,7 +9,7 @@ from podium.log.ids import RunId
 from podium.plan.loading import FINALLY
 from podium.ports.engine import RunEnded
 from podium.ports.store import Store
-from podium.runtime.kept_plan import load_plan
+from podium.runtime.plan_file import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
 from podium.wiring import payload_store

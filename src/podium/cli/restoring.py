@@ -18,11 +18,11 @@ async def directory_of(store: Store, runs: Path, run: Run) -> RunDirectory:
     if directory.is_lost:
         missing = await restore_directory(store, system_clock(), directory, run, payload_store)
         if missing is not None:
-            _tell(directory, missing)
+            _warn(directory, missing)
     return directory
 
 
-def _tell(directory: RunDirectory, missing: list[str]) -> None:
+def _warn(directory: RunDirectory, missing: list[str]) -> None:
     click.echo(f"{visible(str(directory.path))} was missing and is rebuilt from the store.", err=True)
     if missing:
         click.echo("Files of steps are in no store; the log mentions these, which are gone:", err=True)

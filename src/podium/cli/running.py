@@ -36,7 +36,7 @@ from podium.plan.plan import Plan
 from podium.ports.engine import LEFT, Driving, Engine, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime.ends import last_end
-from podium.runtime.kept_plan import load_plan
+from podium.runtime.plan_file import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
 from podium.runtime.workspaces import check_workspace, move_workspace, workspace_of

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from podium.cli.output import print_json, print_table, told_usage, usage_cells
+from podium.cli.output import describe_usage, print_json, print_table, usage_cells
 from podium.cli.places import given_runs, say
 from podium.cli.reasons import lines_of, reason_json
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
@@ -166,12 +166,12 @@ def _show_text(view: RunView, driver: RunDriver | None, waits: Sequence[Reason])
         ("stopped", summary.stopped_steps),
         ("pending", summary.pending_steps),
     )
-    told = ", ".join(f"{count} {name}" for name, count in counted if count)
-    click.echo(f"steps    {summary.step_count}" + (f": {told}" if told else ""))
+    counts = ", ".join(f"{count} {name}" for name, count in counted if count)
+    click.echo(f"steps    {summary.step_count}" + (f": {counts}" if counts else ""))
     for alert in summary.alerts:
         click.echo(f"alert    {alert.code}: {visible(alert.message)}")
     if any(summary.usage.values()):
-        click.echo(f"used     {told_usage(summary.usage)}")
+        click.echo(f"used     {describe_usage(summary.usage)}")
     if view.steps:
         in_doubt = {reason.subject for reason in waits if reason.kind == "doubt"}
         with_usage = any(step.usage for step in view.steps)

@@ -60,7 +60,7 @@ def validate(
             for name, reading in readings:
                 print_diagnostics(reading.diagnostics, reading.omitted)
                 if reading.plan is not None:
-                    click.echo(f"{visible(name)}: valid, {_told(reading.plan)}")
+                    click.echo(f"{visible(name)}: valid, {_summary(reading.plan)}")
     return INVALID_FILE if any(reading.plan is None for _, reading in readings) else 0
 
 
@@ -92,7 +92,7 @@ def plan(file: str, as_json: bool, workspace: Path | None) -> int:
         return 0
     metadata = reading.plan.metadata
     click.echo(
-        f"{visible(metadata.name)}: plan {metadata.plan_id} {metadata.plan_version}, {_told(reading.plan)}"
+        f"{visible(metadata.name)}: plan {metadata.plan_id} {metadata.plan_version}, {_summary(reading.plan)}"
     )
     click.echo(f"sha256 {sha256(encoded).hexdigest()}")
     click.echo(f"needs {', '.join(metadata.requires_capabilities)}")
@@ -114,20 +114,20 @@ def _load(name: str, content: bytes, strict: bool, workspace: Path | None) -> Wo
     )
 
 
-def _told(plan: Plan) -> str:
+def _summary(plan: Plan) -> str:
     count = sum(1 for _ in steps_of(plan.workflow))
     return f"{count} step" if count == 1 else f"{count} steps"
 
 
 def _as_json(name: str, reading: WorkflowReading) -> dict[str, object]:
-    told: dict[str, object] = {
+    facts: dict[str, object] = {
         "file": name,
         "valid": reading.plan is not None,
         "diagnostics": [found.as_json() for found in reading.diagnostics],
         "omitted": reading.omitted,
     }
     if reading.plan is not None:
-        told["planId"] = reading.plan.metadata.plan_id
-        told["planVersion"] = reading.plan.metadata.plan_version
-        told["sha256"] = sha256(plan_bytes(reading.plan)).hexdigest()
-    return told
+        facts["planId"] = reading.plan.metadata.plan_id
+        facts["planVersion"] = reading.plan.metadata.plan_version
+        facts["sha256"] = sha256(plan_bytes(reading.plan)).hexdigest()
+    return facts

@@ -38,8 +38,8 @@ _ASIDE: Final = 9
 _TO_EXIT: Final = 18
 _EXIT_HEIGHT: Final = 20
 _MARGIN: Final = 20
-_LONGEST_NAME: Final = 44
-_LONGEST_LINE: Final = 64
+_MAX_NAME: Final = 44
+_MAX_LINE: Final = 64
 # A row that would become wider is broken: a thousand branches side by side cannot be read.
 _WIDEST_ROW: Final = 1600
 _SWEEPS: Final = 4
@@ -238,7 +238,7 @@ def _item(box: Box, ways: dict[int | None, list[_Way]], labels: dict[Arrow, str]
         item.width = max(item.width, inside.width + 2 * _PADDING)
         item.height = item.header() + inside.height + 2 * _PADDING
     for exit_ in box.exits:
-        text = cut(f"{', '.join(exit_.events)}: {exit_.text}", _LONGEST_LINE)
+        text = cut(f"{', '.join(exit_.events)}: {exit_.text}", _MAX_LINE)
         item.exits.append((exit_, text, _width(text) + _PADDING))
     return item
 
@@ -247,7 +247,7 @@ def _lines(box: Box) -> tuple[str, ...]:
     if box.kind in ("start", "end"):
         return (box.name,)
     detail = f"{box.kind} · {box.detail}" if box.detail else box.kind
-    return (cut(box.name, _LONGEST_NAME), *(cut(line, _LONGEST_LINE) for line in (detail, *box.notes)))
+    return (cut(box.name, _MAX_NAME), *(cut(line, _MAX_LINE) for line in (detail, *box.notes)))
 
 
 def _leading_back(size: int, ways: Iterable[_Way]) -> set[_Way]:

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 
 import msgspec
 
-from podium.expressions.evaluate import told, told_reference
+from podium.expressions.evaluate import unparse, unparse_reference
 from podium.expressions.types import Data, DataList, DataMap, Reference, Template, Text
 from podium.machine.flow import Event, Way, way_on
 from podium.plan.conditions import All, AnyOf, Condition, EnvSet, FileExists, Holds, Not, StepIs
@@ -127,7 +127,7 @@ class _Level:
     # Where the end of the list leads, if that is drawn; only of a workflow's own list.
     end: int | None = None
     # Steps that run at the same time: nothing is next.
-    at_once: bool = False
+    concurrently: bool = False
 
 
 class _Drawing:
@@ -142,7 +142,7 @@ class _Drawing:
         if error is not None:
             numbers[error.step_id] = next(self._count)
         end = Box(next(self._count), "end", "end")
-        level = _Level(numbers, owner, end.number, at_once=block.discipline == "graph")
+        level = _Level(numbers, owner, end.number, concurrently=block.discipline == "graph")
         boxes = [start, *self._steps(block, path, (level,), workflow.entry)]
         if block.discipline == "graph":
             self._around_graph(block, numbers, start.number, end.number)
@@ -185,7 +185,7 @@ class _Drawing:
             number = level.numbers[step.step_id]
             for dependency in dict.fromkeys(step.depends_on):
                 self.arrows.append(Arrow(level.numbers[dependency], number))
-            exits = self._ways(step, number, block, None if level.at_once else after, levels)
+            exits = self._ways(step, number, block, None if level.concurrently else after, levels)
             yield self._box(step, path, number, levels, exits)
 
     def _box(
@@ -198,8 +198,8 @@ class _Drawing:
             case Call():
                 inside = self.workflow(body.workflow, f"{here}/", number)
             case Group() | Parallel() | ForEach() | While():
-                at_once = isinstance(body, Parallel) or body.block.discipline == "graph"
-                level = _Level(self._numbered(body.block.steps), number, at_once=at_once)
+                concurrently = isinstance(body, Parallel) or body.block.discipline == "graph"
+                level = _Level(self._numbered(body.block.steps), number, concurrently=concurrently)
                 inside = tuple(self._steps(body.block, f"{here}/", (*levels, level)))
             case _:
                 pass
@@ -223,11 +223,11 @@ class _Drawing:
                 ways.setdefault((place, isinstance(way, Way)), []).append(event)
         exits: list[Exit] = []
         for (place, implied), events in ways.items():
-            told_events = ("always",) if len(events) == len(asked) else tuple(events)
+            describe_events = ("always",) if len(events) == len(asked) else tuple(events)
             if isinstance(place, Exit):
-                exits.append(Exit(told_events, place.kind, place.text, implied))
+                exits.append(Exit(describe_events, place.kind, place.text, implied))
             else:
-                self.arrows.append(Arrow(number, place, told_events, implied))
+                self.arrows.append(Arrow(number, place, describe_events, implied))
         return tuple(exits)
 
     def _place(
@@ -248,7 +248,7 @@ class _Drawing:
                 end = levels[-1].end
                 return end if end is not None else _out("end", "end of the run")
             case Error(message=message):
-                return _out("error", _cut(f"error: {text_told(message)}"))
+                return _out("error", _cut(f"error: {describe_text(message)}"))
             case ErrorStep():
                 error = levels[-1].numbers.get("_error") if len(levels) == 1 else None
                 return error if error is not None else _out("error", "_error")
@@ -309,17 +309,17 @@ def detail_of(body: Body) -> str:
     """What a step does, in a line."""
     match body:
         case Command():
-            return " ".join(text_told(word) for word in body.argv)
+            return " ".join(describe_text(word) for word in body.argv)
         case Agent():
-            return f"{body.provider}: {text_told(body.prompt.text or body.prompt.file or '')}"
+            return f"{body.provider}: {describe_text(body.prompt.text or body.prompt.file or '')}"
         case Http():
-            return f"{body.method} {text_told(body.url)}"
+            return f"{body.method} {describe_text(body.url)}"
         case Python():
             return body.function
         case Approval():
-            return text_told(body.message)
+            return describe_text(body.message)
         case Set():
-            return ", ".join(f"{key} = {data_told(value)}" for key, value in body.values.items())
+            return ", ".join(f"{key} = {describe_data(value)}" for key, value in body.values.items())
         case Gate():
             return ""
         case Call():
@@ -329,10 +329,10 @@ def detail_of(body: Body) -> str:
         case Parallel():
             return f"{len(body.block.steps)} at the same time{_join(body.join)}"
         case ForEach():
-            at_once = f", {body.max_workers or 10} at the same time" if body.parallel else ""
-            return f"{body.variable} in {data_told(body.items)}{at_once}{_join(body.join)}"
+            concurrently = f", {body.max_workers or 10} at the same time" if body.parallel else ""
+            return f"{body.variable} in {describe_data(body.items)}{concurrently}{_join(body.join)}"
         case While():
-            return f"{condition_told(body.condition)}, {body.max_iterations} passes at most"
+            return f"{describe_condition(body.condition)}, {body.max_iterations} passes at most"
         case _:
             assert_never(body)
 
@@ -340,7 +340,7 @@ def detail_of(body: Body) -> str:
 def notes_of(step: Step) -> tuple[str, ...]:
     notes = []
     if step.when is not None:
-        notes.append(_cut(f"when {condition_told(step.when)}"))
+        notes.append(_cut(f"when {describe_condition(step.when)}"))
     if step.retry is not None and step.retry.attempts > 1:
         notes.append(f"{step.retry.attempts} attempts")
     if step.timeout is not None and step.on is not None and step.on.timeout is not None:
@@ -355,49 +355,49 @@ def _join(join: Join) -> str:
     return first if join.wait_for == "all" else f", {join.wait_for} must succeed"
 
 
-def condition_told(condition: Condition) -> str:
+def describe_condition(condition: Condition) -> str:
     match condition:
         case bool():
             return "true" if condition else "false"
         case All(of=parts):
-            return " and ".join(map(_part_told, parts))
+            return " and ".join(map(_describe_part, parts))
         case AnyOf(of=parts):
-            return " or ".join(map(_part_told, parts))
+            return " or ".join(map(_describe_part, parts))
         case Not(of=part):
-            return f"not {_part_told(part)}"
+            return f"not {_describe_part(part)}"
         case StepIs(state=state, step=step):
             return f"{step} {state}"
         case FileExists(path=path):
-            return f"file {text_told(path)} exists"
+            return f"file {describe_text(path)} exists"
         case EnvSet(name=name):
-            return f"{text_told(name)} is set"
+            return f"{describe_text(name)} is set"
         case Holds(expression=expression):
-            return told(expression)
+            return unparse(expression)
         case _:
             assert_never(condition)
 
 
-def _part_told(condition: Condition) -> str:
-    text = condition_told(condition)
+def _describe_part(condition: Condition) -> str:
+    text = describe_condition(condition)
     return f"({text})" if isinstance(condition, All | AnyOf | Holds) else text
 
 
-def text_told(text: Text) -> str:
+def describe_text(text: Text) -> str:
     if isinstance(text, str):
         return text
-    return "".join(part if isinstance(part, str) else told_reference(part) for part in text.parts)
+    return "".join(part if isinstance(part, str) else unparse_reference(part) for part in text.parts)
 
 
-def data_told(data: Data) -> str:
+def describe_data(data: Data) -> str:
     match data:
         case Reference():
-            return told_reference(data)
+            return unparse_reference(data)
         case str() | Template():
-            return text_told(data)
+            return describe_text(data)
         case DataList(items=items):
-            return f"[{', '.join(map(data_told, items))}]"
+            return f"[{', '.join(map(describe_data, items))}]"
         case DataMap(entries=entries):
-            return f"{{{', '.join(f'{key}: {data_told(value)}' for key, value in entries.items())}}}"
+            return f"{{{', '.join(f'{key}: {describe_data(value)}' for key, value in entries.items())}}}"
         case _:
             return msgspec.json.encode(data).decode()
 

@@ -76,7 +76,7 @@ def _lines(picture: Picture, layout: Layout) -> Iterator[str]:
         ' role="img" aria-labelledby="picture-title picture-text">'
     )
     yield f'<title id="picture-title">{_text(picture.name)}</title>'
-    yield f'<desc id="picture-text">{_text(_told(picture))}</desc>'
+    yield f'<desc id="picture-text">{_text(_describe(picture))}</desc>'
     yield f"<style>{_STYLE}</style>"
     yield "<defs>"
     for name, implied in (("tip", ""), ("tip-implied", " implied")):
@@ -98,7 +98,7 @@ def _lines(picture: Picture, layout: Layout) -> Iterator[str]:
     yield "</svg>"
 
 
-def _told(picture: Picture) -> str:
+def _describe(picture: Picture) -> str:
     """The picture in words."""
     steps = [box for box in picture.every_box() if box.kind not in ("start", "end", "finally")]
     description = f"{picture.description} " if picture.description else ""

@@ -37,13 +37,13 @@ from podium.ports.store import Store
 from podium.runtime import holders, slots
 from podium.runtime.alerts import Alerting
 from podium.runtime.draining import watch_draining
-from podium.runtime.drive import Driver, Happening, Tasks, World
+from podium.runtime.drive import Driver, PendingEvent, Tasks, World
 from podium.runtime.ends import ended_by
 from podium.runtime.journal import Journal
-from podium.runtime.kept_plan import PLAN, WORKFLOW, load_plan
 from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
 from podium.runtime.outages import OUTAGE, Outages
+from podium.runtime.plan_file import PLAN, WORKFLOW, load_plan
 from podium.runtime.preflight import Readiness, Surroundings, check_needs
 from podium.runtime.reopening import NotAsDecided, Reopening
 from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
@@ -52,9 +52,9 @@ from podium.runtime.rundir import RunDirectory, write_atomically, write_private
 from podium.runtime.spilling import NewValues, RunValues, is_value, put_back, spill, values_of, whole
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks import processes
+from podium.runtime.tasks.dispatch import RunTasks
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
-from podium.runtime.tasks.performing import RunTasks
 from podium.runtime.view_trouble import ViewTrouble
 from podium.runtime.workspaces import check_workspace, workspace_of
 from podium.runtime.writing import new_event
@@ -272,8 +272,8 @@ class LocalEngine:
                 on_driving(driving)
             if lease is None:
                 lease = await self._claim_soon(run, lock, concurrency, driving, notify)
-            lock.tell(lease)
-            keeper = LeaseKeeper(self._store, lease, self._lease, lock.tell, slots=limit)
+            lock.record_lease(lease)
+            keeper = LeaseKeeper(self._store, lease, self._lease, lock.record_lease, slots=limit)
             if on_driving is not None and not (concurrency is not None and is_new):
                 on_driving(driving)
             try:
@@ -292,11 +292,11 @@ class LocalEngine:
             finally:
                 await keeper.release()
         except slots.ConcurrencyLimit:
-            lock.give()
+            lock.release()
             await self._tell_the_end(await self._store.get_run(run_id), directory)
             raise
         finally:
-            lock.give()
+            lock.release()
 
     async def _tell_the_end(self, run: Run, directory: RunDirectory) -> None:
         """Whoever drove the run to its end may have been killed before its directory told of it."""
@@ -308,7 +308,7 @@ class LocalEngine:
             try:
                 await write_views(self._store, self._clock, directory, run, self._payloads(directory))
             finally:
-                lock.give()
+                lock.release()
 
     async def _claim(self, run_id: RunId, slots: int | None = None) -> Lease | None:
         claim = partial(self._store.claim, run_id, owner=self._owner, ttl=self._lease, slots=slots)
@@ -463,7 +463,7 @@ class LocalEngine:
         elif run.status in (RunStatus.PENDING, RunStatus.APPROVED) and not driving.was_queued:
             started = self._start(plan, asked.get("inputs", {}), facts, host)
             if not await self._take_over(run, plan, asked, started, keeper.lease, world):
-                driver.happen(Happening(EventType.RUN_STARTED, payload=started))
+                driver.submit(PendingEvent(EventType.RUN_STARTED, payload=started))
         driving.begin(driver, outages)
         helpers = [
             asyncio.create_task(keeper.keep(driver)),
@@ -604,7 +604,7 @@ class LocalEngine:
                 if driver.machine is machine and head == seq == machine.last_seq and driver.running == 0:
                     reason = _idle_because(machine.obligations())
                     if reason is not None:
-                        driver.lose(_Left(reason))
+                        driver.revoke(_Left(reason))
                         return
 
     def _host(self, plan: Plan, directory: RunDirectory, workspace: Path) -> TaskHost:
@@ -642,7 +642,7 @@ class LocalEngine:
 
     def check(self, plan: Plan, workspace: Path) -> Readiness:
         """What is missing for a run of the plan in this process; nothing is executed for it."""
-        replays = self._recordings is not None and self._recordings.asks_nobody
+        replays = self._recordings is not None and self._recordings.asks_no_one
         around = Surroundings(workspace, os.environ, self._secrets, self._providers, replays=replays)
         return check_needs(plan, around)
 
@@ -727,13 +727,13 @@ class _Driving:
         # Cancelled while it waited for a slot: it never starts.
         self.was_queued = False
         # Asked for before there was a driver.
-        self._early: list[Happening] = []
+        self._early: list[PendingEvent] = []
 
     def begin(self, driver: Driver, outages: Outages) -> None:
         self._driver = driver
         self._outages = outages
-        for happening in self._early:
-            driver.happen(happening)
+        for pending in self._early:
+            driver.submit(pending)
 
     def tell_views(self) -> None:
         if self._driver is not None:
@@ -750,11 +750,11 @@ class _Driving:
             "signalType": "EMERGENCY_STOP" if force else "CANCEL",
             "payload": {"reason": reason},
         }
-        happening = Happening(EventType.SIGNAL_ACCEPTED, payload=payload, subject=signal_id)
+        pending = PendingEvent(EventType.SIGNAL_ACCEPTED, payload=payload, subject=signal_id)
         if self._driver is None:
-            self._early.append(happening)
+            self._early.append(pending)
         else:
-            self._driver.happen(happening)
+            self._driver.submit(pending)
 
 
 async def _keep_up(directory: RunDirectory, driving: "_Driving", state: StateFile, journal: Journal) -> None:

@@ -28,7 +28,7 @@ from typing import Final, TypeAlias, assert_never
 import msgspec
 
 from podium.errors import PodiumError
-from podium.expressions.patterns import MOST_WORK, InvalidPattern, compile_pattern
+from podium.expressions.patterns import MAX_WORK, InvalidPattern, compile_pattern
 from podium.expressions.types import (
     Binary,
     BinaryOperator,
@@ -46,8 +46,8 @@ from podium.expressions.types import (
 
 LARGEST: Final = 2**53 - 1
 # One step is an item that was looked at, or 64 characters of text: all of them take about a second.
-MOST_STEPS: Final = 1_000_000
-DEEPEST_VALUE: Final = 100
+MAX_STEPS: Final = 1_000_000
+MAX_VALUE_DEPTH: Final = 100
 
 
 class EvaluationError(PodiumError):
@@ -125,13 +125,13 @@ class _Work:
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = MOST_STEPS
+        self.left = MAX_STEPS
 
     def spend(self, steps: int) -> None:
         self.left -= steps
         if self.left < 0:
             raise EvaluationError(
-                f"the expression needs more than {MOST_STEPS:,} steps for values of this size"
+                f"the expression needs more than {MAX_STEPS:,} steps for values of this size"
             )
 
     def read(self, characters: int) -> None:
@@ -285,8 +285,8 @@ def _equal(left: Value, right: Value, work: _Work, depth: int = 0) -> bool:
 
 
 def _check_depth(depth: int) -> None:
-    if depth >= DEEPEST_VALUE:
-        raise EvaluationError(f"values nested more than {DEEPEST_VALUE} deep cannot be compared")
+    if depth >= MAX_VALUE_DEPTH:
+        raise EvaluationError(f"values nested more than {MAX_VALUE_DEPTH} deep cannot be compared")
 
 
 def _differs(left: Value, right: Value, work: _Work) -> bool:
@@ -353,12 +353,12 @@ _COMPARISONS: Final[dict[Comparison, _Compares]] = {
 
 # Blanks around it are allowed: `wc -l` writes some. Longer ones are names, not quantities.
 _NUMERIC: Final = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*", re.ASCII)
-_LONGEST_NUMBER: Final = 64
+_MAX_NUMBER: Final = 64
 
 
 def _number_in(text: str) -> int | float | None:
     """The number that a text is; None if it is none."""
-    if len(text) > _LONGEST_NUMBER or not _NUMERIC.fullmatch(text):
+    if len(text) > _MAX_NUMBER or not _NUMERIC.fullmatch(text):
         return None
     try:
         return int(text)
@@ -515,10 +515,10 @@ def _matches(text: str, wanted: str, work: _Work) -> Value:
     except InvalidPattern as error:
         raise EvaluationError(f"the pattern {shown(wanted)} cannot be used: {error}. {error.hint}") from None
     costs = len(text) * pattern.size
-    if costs > MOST_WORK:
+    if costs > MAX_WORK:
         raise EvaluationError(
             f"a pattern of {pattern.size} places cannot be looked for in {len(text):,} characters: "
-            f"together that is more than {MOST_WORK:,}"
+            f"together that is more than {MAX_WORK:,}"
         )
     work.spend(1 + costs // 16)
     return pattern.found_in(text)
@@ -547,7 +547,7 @@ _COMPARING, _SIGN, _ATOM = 4, 7, 8
 PLAIN_PART: Final = re.compile(r"""(?:[^.\[\]{}":\x00-\x1f\x7f]++|:(?!-))++""")
 
 
-def told(tree: Expression) -> str:
+def unparse(tree: Expression) -> str:
     """The expression as one would write it. Parsing that gives the tree again."""
     return _written(tree)[0]
 
@@ -556,13 +556,13 @@ def _written(tree: Expression) -> tuple[str, int]:
     """The text, and how strongly its weakest operator binds."""
     match tree:
         case Reference():
-            return told_reference(tree), _ATOM
+            return unparse_reference(tree), _ATOM
         case Unary(operator="not", operand=operand):
             return f"not {_inside(operand, _STRENGTH['not'])}", _STRENGTH["not"]
         case Unary(operand=operand):
             # `-5` is a literal; the sign of one is written apart from it.
             is_number = type(operand) in (int, float) and operand >= 0  # type: ignore[operator]
-            return f"-({told(operand)})" if is_number else f"-{_inside(operand, _SIGN)}", _SIGN
+            return f"-({unparse(operand)})" if is_number else f"-{_inside(operand, _SIGN)}", _SIGN
         case Binary(operator=operator, left=left, right=right):
             strength = _STRENGTH[operator]
             return f"{_inside(left, strength)} {operator} {_inside(right, strength + 1)}", strength
@@ -573,9 +573,9 @@ def _written(tree: Expression) -> tuple[str, int]:
             strength = _STRENGTH[operator]
             return f" {operator} ".join(_inside(part, strength + 1) for part in operands), strength
         case Call(function=function, arguments=arguments):
-            return f"{function}({', '.join(map(told, arguments))})", _ATOM
+            return f"{function}({', '.join(map(unparse, arguments))})", _ATOM
         case Listed(items=items):
-            return f"[{', '.join(map(told, items))}]", _ATOM
+            return f"[{', '.join(map(unparse, items))}]", _ATOM
         case str():
             return _in_quotes(tree, "'").replace("${", "$${"), _ATOM
         case None | bool():
@@ -591,14 +591,14 @@ def _inside(tree: Expression, strength: int) -> str:
     return text if own >= strength else f"({text})"
 
 
-def told_reference(reference: Reference) -> str:
+def unparse_reference(reference: Reference) -> str:
     first, *rest = reference.path
-    path = str(first) + "".join(map(_told_part, rest))
+    path = str(first) + "".join(map(_unparse_part, rest))
     default = "" if reference.default is None else f":-{reference.default}"
     return f"${{{path}{'[*]' if reference.spread else ''}{default}}}"
 
 
-def _told_part(part: str | int) -> str:
+def _unparse_part(part: str | int) -> str:
     if isinstance(part, int):
         return f"[{part}]"
     plain = PLAIN_PART.fullmatch(part) and part == part.strip(" ")

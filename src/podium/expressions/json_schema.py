@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from podium.expressions.patterns import InvalidPattern, compile_pattern
 
-_MOST_DEPTH: Final = 64
+_MAX_DEPTH: Final = 64
 _TYPES: Final = {
     "object": (dict,),
     "array": (list,),
@@ -27,7 +27,7 @@ def schema_problem(value: Any, schema: Any) -> str | None:
 
 
 def _problem(value: Any, schema: Any, root: Any, at: str, depth: int) -> str | None:
-    if depth > _MOST_DEPTH:
+    if depth > _MAX_DEPTH:
         return f"{at} is nested too deep"
     if schema is True or not isinstance(schema, dict):
         return f"{at} is not allowed" if schema is False else None
@@ -102,7 +102,7 @@ def _same(one: Any, other: Any) -> bool:
 def _numbers(value: Any, schema: dict[str, Any], at: str) -> str | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    for keyword, wrong, told in (
+    for keyword, wrong, message in (
         ("minimum", operator.lt, "less than"),
         ("maximum", operator.gt, "more than"),
         ("exclusiveMinimum", operator.le, "not more than"),
@@ -110,7 +110,7 @@ def _numbers(value: Any, schema: dict[str, Any], at: str) -> str | None:
     ):
         bound = schema.get(keyword)
         if isinstance(bound, int | float) and wrong(value, bound):
-            return f"{at} is {told} {bound}"
+            return f"{at} is {message} {bound}"
     multiple = schema.get("multipleOf")
     if isinstance(multiple, int | float) and multiple > 0 and (value / multiple) % 1:
         return f"{at} is no multiple of {multiple}"

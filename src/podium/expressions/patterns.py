@@ -18,13 +18,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
-LONGEST_PATTERN: Final = 1_000
-MOST_PLACES: Final = 1_000
-DEEPEST_GROUPS: Final = 50
+MAX_PATTERN: Final = 1_000
+MAX_PLACES: Final = 1_000
+MAX_GROUP_DEPTH: Final = 50
 # Characters times places: about a second for the worst of patterns, milliseconds as a rule.
-MOST_WORK: Final = 5_000_000
+MAX_WORK: Final = 5_000_000
 # Places in the sets that are remembered for one pattern; then all is forgotten and begun anew.
-_MOST_REMEMBERED: Final = 20_000
+_MAX_REMEMBERED: Final = 20_000
 
 
 class InvalidPattern(Exception):
@@ -193,8 +193,8 @@ class _Reader:
                 )
             self._at += 2
         self._depth += 1
-        if self._depth > DEEPEST_GROUPS:
-            raise InvalidPattern(f"its groups are nested more than {DEEPEST_GROUPS} deep")
+        if self._depth > MAX_GROUP_DEPTH:
+            raise InvalidPattern(f"its groups are nested more than {MAX_GROUP_DEPTH} deep")
         part = self._choice()
         self._depth -= 1
         if self._take() != ")":
@@ -292,9 +292,9 @@ class _Places:
     """
 
     def __init__(self, part: _Part) -> None:
-        if _size(part) > MOST_PLACES:
+        if _size(part) > MAX_PLACES:
             raise InvalidPattern(
-                f"it has more than {MOST_PLACES:,} places once its repetitions are written out",
+                f"it has more than {MAX_PLACES:,} places once its repetitions are written out",
                 "Repeat less, or use * and +.",
             )
         self.reads: list[tuple[Accepts, int] | None] = [None]
@@ -379,10 +379,8 @@ class Pattern:
     """A pattern that texts can be searched for."""
 
     def __init__(self, pattern: str) -> None:
-        if len(pattern) > LONGEST_PATTERN:
-            raise InvalidPattern(
-                f"it has more than {LONGEST_PATTERN:,} characters", "Use several shorter ones."
-            )
+        if len(pattern) > MAX_PATTERN:
+            raise InvalidPattern(f"it has more than {MAX_PATTERN:,} characters", "Use several shorter ones.")
         self._places = _Places(_Reader(pattern).whole())
         self._forget()
 
@@ -425,7 +423,7 @@ class Pattern:
         character = symbol[:1]
         reached = self._reached(state, symbol)
         self._remembered += 1 + len(reached)
-        if self._remembered > _MOST_REMEMBERED:
+        if self._remembered > _MAX_REMEMBERED:
             self._forget()
         if 0 in reached:
             following = _MATCHED

@@ -7,7 +7,7 @@ add an argument, end a quotation or refer to another value.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from podium.expressions.evaluate import MISSING, EvaluationError, Lookup, shown, text_of, told_reference
+from podium.expressions.evaluate import MISSING, EvaluationError, Lookup, shown, text_of, unparse_reference
 from podium.expressions.types import Data, DataList, DataMap, Reference, Template, Text, Value
 
 # Sixteen times the largest value that a step can hand on: a text beyond is a mistake, and has to fit in memory.
@@ -80,13 +80,13 @@ def _spread(text: Text, lookup: Lookup) -> Iterator[str]:
     assert isinstance(reference, Reference)
     items = _looked_up(reference, lookup)
     if not isinstance(items, list):
-        raise EvaluationError(f"{told_reference(reference)} needs a list, and it is {shown(items)}")
+        raise EvaluationError(f"{unparse_reference(reference)} needs a list, and it is {shown(items)}")
     return map(text_of, items)
 
 
 def _value(reference: Reference, lookup: Lookup) -> Value:
     if reference.spread:
-        raise EvaluationError(f"{told_reference(reference)} can only be an argument of its own")
+        raise EvaluationError(f"{unparse_reference(reference)} can only be an argument of its own")
     return _looked_up(reference, lookup)
 
 
@@ -95,7 +95,7 @@ def _looked_up(reference: Reference, lookup: Lookup) -> Value:
     if value is not MISSING:
         return value
     if reference.default is None:
-        raise ValueMissing(f"{told_reference(reference)} has no value here, and no default")
+        raise ValueMissing(f"{unparse_reference(reference)} has no value here, and no default")
     return reference.default
 
 

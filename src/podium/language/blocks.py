@@ -12,10 +12,9 @@ from podium.language.conditions import condition_of
 from podium.language.declaring import ERROR, START, WorkflowContext
 from podium.language.grammar import ACTIONS, BESIDE, RECORDS
 from podium.language.kinds import Kinds
-from podium.language.kinds import told as told_kinds
+from podium.language.kinds import type_name as describe_kinds
 from podium.language.problems import Problems
 from podium.language.references import Names, Place
-from podium.language.same_time import Written, check_written_at_once, together, written_by
 from podium.language.scopes import Declared, Scope, ScopeKind
 from podium.language.shapes import Checker
 from podium.language.targets import handlers_of
@@ -38,6 +37,7 @@ from podium.language.values import (
     texts_at,
     value_at,
 )
+from podium.language.write_conflicts import Written, check_write_conflicts, together, written_by
 from podium.machine.flow import Way, way_on
 from podium.plan.loading import walk
 from podium.plan.plan import (
@@ -59,7 +59,7 @@ from podium.plan.plan import (
 from podium.text import quoted
 
 # What the log keeps of a path, less room for numbers of iterations and visits.
-_MOST_PATH: Final = 1024
+_MAX_PATH: Final = 1024
 _DISCIPLINE: Final[dict[ScopeKind, Discipline]] = {
     "branches": "branch",
     "items": "branch",
@@ -85,7 +85,7 @@ def block_of(scope: Scope, path: str, context: WorkflowContext) -> tuple[Block, 
         written.append(wrote)
     if scope.needs is None and scope.kind != "branches":
         _check_ways(scope, steps, discipline, context)
-    check_written_at_once(scope, written, context.problems)
+    check_write_conflicts(scope, written, context.problems)
     return Block(discipline, tuple(steps)), together(written)
 
 
@@ -141,12 +141,12 @@ def _check_path(step: Declared, path: str, body: Body, problems: Problems) -> No
         else 0
     )
     length = len(path.encode()) + inside + 20 * (path.count("/") + 1)
-    if length > _MOST_PATH:
+    if length > _MAX_PATH:
         problems.error(
             Code.INVALID_NAME,
             step.name,
             f"the names down to the step {quoted(step.step_id)} have {length} bytes together.",
-            f"Use shorter names, or give the outer steps a short `id`; at most {_MOST_PATH} bytes are kept.",
+            f"Use shorter names, or give the outer steps a short `id`; at most {_MAX_PATH} bytes are kept.",
         )
 
 
@@ -188,7 +188,7 @@ def _check_keys(step: Declared, context: WorkflowContext) -> None:
             problems.error(
                 Code.KEY_DOES_NOT_FIT,
                 entry.key,
-                f"{quoted(key)} means nothing for {_told_action(step.action)}.",
+                f"{quoted(key)} means nothing for {_describe_action(step.action)}.",
                 _where_it_fits(key, step.action),
             )
 
@@ -211,7 +211,7 @@ def _tell_no_action(step: Declared, problems: Problems) -> None:
         )
 
 
-def _told_action(action: str) -> str:
+def _describe_action(action: str) -> str:
     match action:
         case "gate":
             return "a step without an action"
@@ -314,7 +314,7 @@ def _named_list(node: Scalar, names: Names) -> Any:
         names.problems.error(
             Code.WRONG_KIND,
             node,
-            f"'items' is {told_kinds(kinds & ~Kinds.NULL)}, not a list.",
+            f"'items' is {describe_kinds(kinds & ~Kinds.NULL)}, not a list.",
             "Write a list, or one ${...} that names one, like ${steps.X.lines} of a step with `capture: lines`.",
         )
     return reference

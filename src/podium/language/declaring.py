@@ -25,7 +25,7 @@ from podium.language.values import (
 )
 from podium.plan.graph import order
 from podium.plan.plan import (
-    MOST_NESTED,
+    MAX_NESTING,
     Body,
     Discipline,
 )
@@ -65,11 +65,11 @@ class WorkflowContext(msgspec.Struct):
 
 def declare(steps: Sequence, scope: Scope, context: WorkflowContext) -> None:
     """Declare the steps of a list, and of the lists inside them."""
-    if scope.depth() > MOST_NESTED:
+    if scope.depth() > MAX_NESTING:
         context.problems.error(
             Code.STEPS_NESTED_TOO_DEEP,
             steps,
-            f"steps are nested more than {MOST_NESTED} deep.",
+            f"steps are nested more than {MAX_NESTING} deep.",
             "Move the inner ones into a workflow of their own and `call` it.",
         )
         steps.items = []
@@ -129,7 +129,7 @@ def _declare_inside(step: Declared, context: WorkflowContext) -> None:
             _check_variable(body, context.problems)
             if context.checker.has_lost(body, "as"):
                 context.names.unclear.add("variables")
-            inner.at_once = bool(scalar_at(body, "parallel", False))
+            inner.concurrently = bool(scalar_at(body, "parallel", False))
         steps = value_at(body, "steps")
     step.body = inner
     if isinstance(steps, Sequence):

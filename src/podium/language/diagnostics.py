@@ -22,7 +22,7 @@ from podium.text import quoted, visible
 
 # A file with more problems than this is not mended by reading about all of them; and a hostile file must
 # not be able to fill the memory with complaints about itself.
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 
 
 class Severity(StrEnum):
@@ -94,13 +94,13 @@ class Report:
     @property
     def diagnostics(self) -> list[Diagnostic]:
         """What was found, in the order of the file. When there is too much, warnings make room for errors."""
-        shown = (self._errors + self._warnings)[:MOST_PROBLEMS]
+        shown = (self._errors + self._warnings)[:MAX_PROBLEMS]
         return sorted(shown, key=lambda found: (found.line, found.column))
 
     @property
     def omitted(self) -> int:
         """How many more problems were reported than are listed."""
-        return self._reported - min(MOST_PROBLEMS, len(self._errors) + len(self._warnings))
+        return self._reported - min(MAX_PROBLEMS, len(self._errors) + len(self._warnings))
 
     @property
     def has_errors(self) -> bool:
@@ -109,7 +109,7 @@ class Report:
     @property
     def is_full(self) -> bool:
         """No further problem will be listed: whoever would have to think hard about one need not."""
-        return len(self._errors) >= MOST_PROBLEMS
+        return len(self._errors) >= MAX_PROBLEMS
 
     def count_only(self) -> None:
         """One more problem that will not be listed."""
@@ -118,7 +118,7 @@ class Report:
     def _add(self, code: Code, severity: Severity, start: int, end: int, message: str, hint: str) -> None:
         self._reported += 1
         found = self._errors if severity is Severity.ERROR else self._warnings
-        if len(found) >= MOST_PROBLEMS:
+        if len(found) >= MAX_PROBLEMS:
             return
         at = self.source.position(start)
         excerpt = self.source.line(at.line)
@@ -147,15 +147,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     written = {other.lower(): other for other in known}
     word = word.lower()
     candidates = list(written)
-    if len(candidates) > _MOST_CANDIDATES:
+    if len(candidates) > _MAX_CANDIDATES:
         # Comparing with each takes too long; a slip of the pen seldom changes the first letter or the length much.
         alike = (other for other in candidates if other[:1] == word[:1] and abs(len(other) - len(word)) <= 2)
-        candidates = list(islice(alike, _MOST_CANDIDATES))
+        candidates = list(islice(alike, _MAX_CANDIDATES))
     near = get_close_matches(word, candidates, n=1, cutoff=0.6)
     return f"Did you mean {quoted(written[near[0]])}?" if near else ""
 
 
-_MOST_CANDIDATES = 500
+_MAX_CANDIDATES = 500
 
 
 def _width(character: str) -> int:

@@ -35,25 +35,25 @@ from podium.expressions.types import (
     Unary,
 )
 from podium.language.diagnostics import did_you_mean
-from podium.language.kinds import Kinds, told
+from podium.language.kinds import Kinds, type_name
 from podium.language.templates import ExpressionProblem, OnReference, parse_reference, resolved, unescape
 from podium.text import quoted
 
 __all__ = ["ExpressionProblem", "OnReference", "parse_expression"]
 
-MOST_CHARACTERS: Final = 10_000
-MOST_NODES: Final = 1_000
+MAX_CHARACTERS: Final = 10_000
+MAX_NODES: Final = 1_000
 # Of the tree, and of brackets and signs in each other. Whoever walks a tree may use recursion.
 DEEPEST: Final = 64
 
 
 def parse_expression(text: str, reference: OnReference) -> Expression:
     """The tree of an expression. Raises ExpressionProblem for the first thing that is wrong with it."""
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         raise ExpressionProblem(
-            MOST_CHARACTERS,
+            MAX_CHARACTERS,
             len(text),
-            f"the expression has {len(text):,} characters, and {MOST_CHARACTERS:,} are the most.",
+            f"the expression has {len(text):,} characters, and {MAX_CHARACTERS:,} are the most.",
             _IN_STEPS,
         )
     return _Parser(text, reference).whole()
@@ -378,8 +378,8 @@ class _Parser:
                 raise ExpressionProblem(
                     argument.start,
                     argument.end,
-                    f"{quoted(name.text)} cannot take {told(argument.kinds)}.",
-                    f"It takes {told(takes & ~Kinds.NULL)}.",
+                    f"{quoted(name.text)} cannot take {type_name(argument.kinds)}.",
+                    f"It takes {type_name(takes & ~Kinds.NULL)}.",
                 )
         if name.text == "matches":
             _check_pattern(arguments[1])
@@ -410,7 +410,7 @@ class _Parser:
             raise ExpressionProblem(
                 operand.start,
                 operand.end,
-                f"'-' cannot be applied to {told(operand.kinds)}.",
+                f"'-' cannot be applied to {type_name(operand.kinds)}.",
                 "Only a number has a sign.",
             )
         return self._node(Unary("-", operand.tree), Kinds.NUMBER, sign, operand, [operand])
@@ -488,9 +488,9 @@ class _Parser:
 
     def _count(self, start: int, end: int) -> None:
         self._nodes += 1
-        if self._nodes > MOST_NODES:
+        if self._nodes > MAX_NODES:
             raise ExpressionProblem(
-                start, end, f"the expression has more than {MOST_NODES:,} values and operators.", _IN_STEPS
+                start, end, f"the expression has more than {MAX_NODES:,} values and operators.", _IN_STEPS
             )
 
     def _nest(self, token: _Token) -> None:
@@ -575,7 +575,7 @@ def _check_comparison(left: _Typed, operator: Comparison, right: _Typed) -> None
             raise ExpressionProblem(
                 left.start,
                 right.end,
-                f"{told(left.kinds)} cannot be looked for in {told(right.kinds)}.",
+                f"{type_name(left.kinds)} cannot be looked for in {type_name(right.kinds)}.",
                 "'in' looks for text in text, an item in a list or a key in a map.",
             )
         return
@@ -583,7 +583,7 @@ def _check_comparison(left: _Typed, operator: Comparison, right: _Typed) -> None
         raise ExpressionProblem(
             left.start,
             right.end,
-            f"{quoted(operator)} cannot put {_told(left)} and {_told(right)} in order.",
+            f"{quoted(operator)} cannot put {_describe(left)} and {_describe(right)} in order.",
             "Only two numbers or two texts have an order; == and != compare anything.",
         )
 
@@ -612,8 +612,8 @@ def _may_be_numeric(text: _Typed) -> bool:
     return bool(text.kinds & Kinds.TEXT)
 
 
-def _told(part: _Typed) -> str:
-    return f"the text {quoted(part.tree)}" if type(part.tree) is str else told(part.kinds)
+def _describe(part: _Typed) -> str:
+    return f"the text {quoted(part.tree)}" if type(part.tree) is str else type_name(part.kinds)
 
 
 def _checked_arithmetic(left: _Typed, operator: BinaryOperator, right: _Typed) -> Kinds:
@@ -627,7 +627,7 @@ def _checked_arithmetic(left: _Typed, operator: BinaryOperator, right: _Typed) -
         raise ExpressionProblem(
             left.start,
             right.end,
-            f"{quoted(operator)} cannot take {told(left.kinds)} and {told(right.kinds)}.",
+            f"{quoted(operator)} cannot take {type_name(left.kinds)} and {type_name(right.kinds)}.",
             hint + joins,
         )
     if operator in ("/", "%") and type(right.tree) is int and right.tree == 0:

@@ -28,15 +28,15 @@ _COUNT: Final = Number(least=1, integer=True)
 _WORDS: Final = Text()
 _TEMPLATE: Final = Text(template=True)
 _ARGUMENT: Final = Text(template=True, also_numbers=True, may_be_empty=True)
-_PATH: Final = Text(template=True, told="a path")
+_PATH: Final = Text(template=True, expected="a path")
 ENV_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*"
-_ENV_NAMES: Final = ListOf(Text(pattern=ENV_NAME, told="the name of a variable, like GITHUB_TOKEN"))
+_ENV_NAMES: Final = ListOf(Text(pattern=ENV_NAME, expected="the name of a variable, like GITHUB_TOKEN"))
 VARIABLE: Final = r"[A-Za-z_][A-Za-z0-9_]*"
-_ENV: Final = MapOf(_ARGUMENT, key=ENV_NAME, told="the name of a variable, like LOG_LEVEL")
+_ENV: Final = MapOf(_ARGUMENT, key=ENV_NAME, expected="the name of a variable, like LOG_LEVEL")
 _CONDITION: Final = Either((Flag(), Named("condition")))
 _STEPS: Final = ListOf(Named("step"), least=1)
 _LABELS: Final = MapOf(Text(also_numbers=True, may_be_empty=True))
-_MEMORY: Final = Text(pattern=r"[0-9]+(\.[0-9]+)?\s*([KMGT]i?)?B?", told="a size, like 512M or 2G")
+_MEMORY: Final = Text(pattern=r"[0-9]+(\.[0-9]+)?\s*([KMGT]i?)?B?", expected="a size, like 512M or 2G")
 
 ADAPTERS: Final = ("any", "local", "temporal", "conductor")
 FALLBACKS: Final = ("reject", "emulate", "degrade")
@@ -49,7 +49,7 @@ _TARGET = Record(
     "a target",
     {
         "goto": Field(
-            Text(told="the name of a step"),
+            Text(expected="the name of a step"),
             "The step to go to, or _end, _error, _loop_break, _loop_continue.",
         ),
         "end": Field(Only(True), "The workflow has succeeded (exit code 0)."),
@@ -85,14 +85,14 @@ _CONDITION_RECORD = Record(
         "all": Field(ListOf(_CONDITION, least=1), "Every one of these holds."),
         "any": Field(ListOf(_CONDITION, least=1), "At least one of these holds."),
         "not": Field(_CONDITION, "This does not hold."),
-        "step_ok": Field(Text(told="the name of a step"), "That step has run and succeeded."),
-        "step_failed": Field(Text(told="the name of a step"), "That step has run and failed."),
-        "step_skipped": Field(Text(told="the name of a step"), "That step was skipped."),
-        "step_ran": Field(Text(told="the name of a step"), "That step has run, whatever came of it."),
+        "step_ok": Field(Text(expected="the name of a step"), "That step has run and succeeded."),
+        "step_failed": Field(Text(expected="the name of a step"), "That step has run and failed."),
+        "step_skipped": Field(Text(expected="the name of a step"), "That step was skipped."),
+        "step_ran": Field(Text(expected="the name of a step"), "That step has run, whatever came of it."),
         "file_exists": Field(_PATH, "There is such a file among the run's artifacts."),
         "env_set": Field(_TEMPLATE, "That environment variable is set and not empty."),
         "expr": Field(
-            Text(template=True, told="an expression, like ${context.branch} == 'main'"),
+            Text(template=True, expected="an expression, like ${context.branch} == 'main'"),
             "An expression such as ${context.branch} == 'main'.",
         ),
     },
@@ -193,7 +193,7 @@ _SESSION = Record(
     "'session'",
     {
         "resume": Field(
-            Text(told="the name of an agent step"), "The step whose conversation goes on.", required=True
+            Text(expected="the name of an agent step"), "The step whose conversation goes on.", required=True
         )
     },
     main="resume",
@@ -209,12 +209,12 @@ _FOR_EACH = Record(
     "'for_each'",
     {
         "items": Field(
-            Either((ListOf(Anything()), Text(template=True, told="one ${...} that names a list"))),
+            Either((ListOf(Anything()), Text(template=True, expected="one ${...} that names a list"))),
             "The items, or one ${...} that names a list.",
             required=True,
         ),
         "as": Field(
-            Text(pattern=VARIABLE, told="a name of letters, digits and _"),
+            Text(pattern=VARIABLE, expected="a name of letters, digits and _"),
             "The variable of the item (default item).",
         ),
         "parallel": Field(Flag(), "Take items at the same time."),
@@ -248,7 +248,9 @@ _CALL = Record(
     "'call'",
     {
         "workflow": Field(
-            Text(told="the path of a workflow file"), "The path of the other workflow's file.", required=True
+            Text(expected="the path of a workflow file"),
+            "The path of the other workflow's file.",
+            required=True,
         ),
         "inputs": Field(MapOf(Anything()), "Its inputs."),
     },
@@ -262,7 +264,7 @@ _HTTP = Record(
             Choice(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")), "The method (default GET)."
         ),
         "url": Field(
-            Text(template=True, told="an address like https://example.com/"), "Where to.", required=True
+            Text(template=True, expected="an address like https://example.com/"), "Where to.", required=True
         ),
         "headers": Field(MapOf(_ARGUMENT), "Request headers."),
         "body": Field(Anything(), "Text is sent as it is, anything else as JSON."),
@@ -279,7 +281,7 @@ _HTTP = Record(
     main="url",
 )
 _FUNCTION: Final = Text(
-    pattern=r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", told="a function like package.module:function"
+    pattern=r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", expected="a function like package.module:function"
 )
 _PYTHON = Record(
     "python",
@@ -287,7 +289,7 @@ _PYTHON = Record(
     {
         "function": Field(_FUNCTION, "module:function.", required=True),
         "args": Field(
-            MapOf(Anything(), key=VARIABLE, told="the name of a parameter, of letters, digits and _"),
+            MapOf(Anything(), key=VARIABLE, expected="the name of a parameter, of letters, digits and _"),
             "Its arguments, by name.",
         ),
     },
@@ -308,10 +310,12 @@ _APPROVAL = Record(
     "'approval'",
     {
         "message": Field(
-            Text(template=True, told="what the person is asked"), "What the person is asked.", required=True
+            Text(template=True, expected="what the person is asked"),
+            "What the person is asked.",
+            required=True,
         ),
         "form": Field(
-            MapOf(Named("form_field"), key=VARIABLE, told="a name of letters, digits and _"),
+            MapOf(Named("form_field"), key=VARIABLE, expected="a name of letters, digits and _"),
             "What the person fills in.",
         ),
         "assignee": Field(_TEMPLATE, "Who is asked."),
@@ -350,7 +354,7 @@ _STEP = Record(
     "a step",
     {
         "name": Field(
-            Text(told="what the step is called"),
+            Text(expected="what the step is called"),
             "What the step is called; unique in its list.",
             required=True,
         ),
@@ -360,7 +364,7 @@ _STEP = Record(
         "when": Field(_CONDITION, "The step is skipped unless this holds."),
         "on": Field(Named("on"), "Where to go afterwards."),
         "depends_on": Field(
-            ListOf(Text(told="the name of a step")),
+            ListOf(Text(expected="the name of a step")),
             "Steps that must have ended before; makes the list a graph.",
         ),
         "retry": Field(Named("retry"), "Try again after failures."),
@@ -374,7 +378,7 @@ _STEP = Record(
         ),
         # actions
         "command": Field(
-            Either((Text(template=True, told="a command like `make test`"), ListOf(_ARGUMENT, least=1))),
+            Either((Text(template=True, expected="a command like `make test`"), ListOf(_ARGUMENT, least=1))),
             "A program and its arguments; there is no shell.",
         ),
         "provider": Field(_WORDS, "Who answers the prompt: claude, codex, gemini, ..."),
@@ -383,14 +387,15 @@ _STEP = Record(
         "http": Field(Named("http"), "An HTTP request."),
         "python": Field(Either((_FUNCTION, Named("python"))), "A Python function."),
         "set": Field(
-            MapOf(Anything(), key=r"[^.\[\]{}]+", told="a name without . [ ] { }"),
+            MapOf(Anything(), key=r"[^.\[\]{}]+", expected="a name without . [ ] { }"),
             "Context keys to create or replace.",
         ),
         "approval": Field(
-            Either((Text(template=True, told="what the person is asked"), Named("approval"))), "Ask a person."
+            Either((Text(template=True, expected="what the person is asked"), Named("approval"))),
+            "Ask a person.",
         ),
         "call": Field(
-            Either((Text(told="the path of a workflow file"), Named("call"))),
+            Either((Text(expected="the path of a workflow file"), Named("call"))),
             "Run another workflow as a step.",
         ),
         "parallel": Field(_STEPS, "Branches that run at the same time."),
@@ -488,7 +493,7 @@ _CONCURRENCY = Record(
     "'concurrency'",
     {
         "key": Field(
-            Text(template=True, told="text that the runs share"),
+            Text(template=True, expected="text that the runs share"),
             "Runs with the same key share the limit.",
             required=True,
         ),
@@ -511,14 +516,17 @@ _WORKFLOW = Record(
         ),
         "name": Field(
             Text(
-                pattern=r".*[A-Za-z0-9].*", told="what the workflow is called, with a letter or a digit in it"
+                pattern=r".*[A-Za-z0-9].*",
+                expected="what the workflow is called, with a letter or a digit in it",
             ),
             "What the workflow is called.",
             required=True,
         ),
         "revision": Field(
             Text(
-                also_numbers=True, pattern=r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}", told="a version like 1.4.0"
+                also_numbers=True,
+                pattern=r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}",
+                expected="a version like 1.4.0",
             ),
             "The version of this workflow; without it, its hash.",
         ),
@@ -528,11 +536,11 @@ _WORKFLOW = Record(
             Flag(), "true: every way on is written down. false: the next step, whatever happened."
         ),
         "inputs": Field(
-            MapOf(Named("input"), key=VARIABLE, told="a name of letters, digits and _"),
+            MapOf(Named("input"), key=VARIABLE, expected="a name of letters, digits and _"),
             "What a run is given.",
         ),
         "outputs": Field(
-            MapOf(_ARGUMENT, key=VARIABLE, told="a name of letters, digits and _"), "What a run gives."
+            MapOf(_ARGUMENT, key=VARIABLE, expected="a name of letters, digits and _"), "What a run gives."
         ),
         "context": Field(MapOf(Anything()), "Variables and their first values."),
         "secrets": Field(_ENV_NAMES, "Names of the secrets that steps may ask for."),
@@ -544,7 +552,9 @@ _WORKFLOW = Record(
         "defaults": Field(Named("defaults"), "For steps that do not say it themselves."),
         "providers": Field(
             MapOf(
-                Named("provider"), key=r"[A-Za-z][A-Za-z0-9_-]*", told="a name of letters, digits, - and _"
+                Named("provider"),
+                key=r"[A-Za-z][A-Za-z0-9_-]*",
+                expected="a name of letters, digits, - and _",
             ),
             "Agent programs of your own.",
         ),

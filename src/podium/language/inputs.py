@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from podium.language.codes import Code
 from podium.language.kinds import Kinds
-from podium.language.kinds import told as told_kinds
+from podium.language.kinds import type_name as describe_kinds
 from podium.language.problems import Problems, suggestion
 from podium.language.references import KIND_OF_INPUT
 from podium.language.shapes import Checker
-from podium.language.tree import Mapping, Node, Sequence, told
+from podium.language.tree import Mapping, Node, Sequence, describe
 from podium.language.values import literal_of, scalar_at, value_at
 from podium.plan.declared import fits
 from podium.plan.plan import Input
@@ -80,7 +80,7 @@ def _check_type(what: str, node: Node, type_: str | None, problems: Problems, ot
     problems.error(
         Code.WRONG_TYPE,
         node,
-        f"{what} is {told(node)}, but its type is {type_}.",
+        f"{what} is {describe(node)}, but its type is {type_}.",
         f"Write {_TOLD[type_]}{otherwise}.",
     )
     return False
@@ -91,7 +91,7 @@ def _check_enum(what: str, node: Node, values: tuple[Any, ...], problems: Proble
         problems.error(
             Code.UNKNOWN_VALUE,
             node,
-            f"{what} is {told(node)}, which is not in its `enum`.",
+            f"{what} is {describe(node)}, which is not in its `enum`.",
             f"Write one of: {', '.join(map(str, values))}.",
         )
 
@@ -101,7 +101,7 @@ def _check_kinds(what: str, node: Node, kinds: Kinds, type_: str, problems: Prob
         problems.error(
             Code.WRONG_KIND,
             node,
-            f"{what} is {told_kinds(kinds & ~Kinds.NULL or kinds)}, but its type is {type_}.",
+            f"{what} is {describe_kinds(kinds & ~Kinds.NULL or kinds)}, but its type is {type_}.",
             f"Write {_TOLD[type_]}, or a ${{...}} that names such a value.",
         )
 

@@ -17,7 +17,7 @@ class Kinds(Flag):
     ANY = NULL | BOOL | NUMBER | TEXT | LIST | MAP
 
 
-def told(kinds: Kinds) -> str:
+def type_name(kinds: Kinds) -> str:
     """The kinds in the words of a message: 'text or null'."""
     return " or ".join(word for kind, word in _WORDS.items() if kind in kinds)
 

@@ -42,8 +42,8 @@ class Problems:
         severity: Severity = Severity.ERROR,
     ) -> None:
         """About a part of a text; its place in the value is found again in the file."""
-        tell = self.report.error if severity is Severity.ERROR else self.report.warning
-        tell(code, *span_in_file(self.report.source, scalar, start, end), message, hint)
+        report = self.report.error if severity is Severity.ERROR else self.report.warning
+        report(code, *span_in_file(self.report.source, scalar, start, end), message, hint)
 
 
 def suggestion(word: str, known: Iterable[str], what: str, otherwise: str = "") -> str:

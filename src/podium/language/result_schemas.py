@@ -39,7 +39,7 @@ def mistakes_of(schema: Any) -> list[Mistake]:
         elif not isinstance(one, bool):
             name = quoted(str(path[-1]))
             hint = "Write a mapping like `type: string`, or true to allow anything."
-            found.append(Mistake(path, f"{name} is {_told(one)}, which is no schema.", hint))
+            found.append(Mistake(path, f"{name} is {_describe(one)}, which is no schema.", hint))
     return found
 
 
@@ -75,7 +75,7 @@ def _wrong(keyword: str, value: Any, root: Any) -> _Wrong | None:
     form = _FORMS.get(keyword)
     if form is None or form[0](value):
         return None
-    return (keyword,), f"{quoted(keyword)} cannot be {_told(value)}.", f"Write {form[1]}."
+    return (keyword,), f"{quoted(keyword)} cannot be {_describe(value)}.", f"Write {form[1]}."
 
 
 def _type(value: Any, _root: Any) -> _Wrong | None:
@@ -85,7 +85,7 @@ def _type(value: Any, _root: Any) -> _Wrong | None:
     for index, name in enumerate(names):
         if name not in JSON_TYPES:
             path = ("type", index) if isinstance(value, list) else ("type",)
-            return path, f"'type' is {_told(name)}, which is no type of JSON.", _type_hint(name)
+            return path, f"'type' is {_describe(name)}, which is no type of JSON.", _type_hint(name)
     return None
 
 
@@ -98,7 +98,7 @@ def _type_hint(name: Any) -> str:
 
 def _pattern(value: Any, _root: Any) -> _Wrong | None:
     if not isinstance(value, str):
-        return ("pattern",), f"'pattern' cannot be {_told(value)}.", "Write a regular expression as text."
+        return ("pattern",), f"'pattern' cannot be {_describe(value)}.", "Write a regular expression as text."
     try:
         compile_pattern(value)
     except InvalidPattern as problem:
@@ -109,14 +109,14 @@ def _pattern(value: Any, _root: Any) -> _Wrong | None:
 def _reference(value: Any, root: Any) -> _Wrong | None:
     if isinstance(value, str) and leads_somewhere(value, root):
         return None
-    message = f"'$ref' is {_told(value)}, which is no place in this schema."
+    message = f"'$ref' is {_describe(value)}, which is no place in this schema."
     return ("$ref",), message, "Write the way to it, like '#/$defs/name'."
 
 
 def _multiple(value: Any, _root: Any) -> _Wrong | None:
     if _is_number(value) and value > 0:
         return None
-    return ("multipleOf",), f"'multipleOf' cannot be {_told(value)}.", "Write a number of more than 0."
+    return ("multipleOf",), f"'multipleOf' cannot be {_describe(value)}.", "Write a number of more than 0."
 
 
 def _is_number(value: Any) -> bool:
@@ -152,7 +152,7 @@ _FORMS: Final[dict[str, _Form]] = {
 }
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     match value:
         case None:
             return "empty"

@@ -43,7 +43,7 @@ class Scope(msgspec.Struct, eq=False):
     # The variable of the item; of a loop with passes None.
     variable: str | None = None
     # Items that are taken at the same time.
-    at_once: bool = False
+    concurrently: bool = False
     steps: dict[str, Declared] = msgspec.field(default_factory=dict)
     listed: list[Declared] = msgspec.field(default_factory=list)
     # Of a graph: what each step depends on, by index. Of a flow None.

@@ -17,8 +17,8 @@ import msgspec
 
 from podium.language.codes import Code
 from podium.language.diagnostics import Report, did_you_mean
-from podium.language.tree import Mapping, Node, Scalar, Sequence, mark, told
-from podium.plan.canonical import LARGEST_INTEGER, WRITTEN_WITH_EXPONENT
+from podium.language.tree import Mapping, Node, Scalar, Sequence, describe, mark
+from podium.plan.canonical import MAX_INTEGER, WRITTEN_WITH_EXPONENT
 from podium.text import quoted
 
 
@@ -33,7 +33,7 @@ class Text(_Part, frozen=True):
     also_numbers: bool = False
     pattern: str | None = None
     # What the pattern asks for, in words: "a name like GITHUB_TOKEN".
-    told: str = "text"
+    expected: str = "text"
     may_be_empty: bool = False
 
 
@@ -49,8 +49,8 @@ class Number(_Part, frozen=True, dict=True):
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest; without others, what every reader of a plan can keep exactly."""
         return (
-            self.least if self.least is not None else -LARGEST_INTEGER,
-            self.most if self.most is not None else LARGEST_INTEGER,
+            self.least if self.least is not None else -MAX_INTEGER,
+            self.most if self.most is not None else MAX_INTEGER,
         )
 
 
@@ -83,7 +83,7 @@ class MapOf(_Part, frozen=True):
     value: "Shape"
     key: str | None = None
     # What the key's pattern asks for.
-    told: str = ""
+    expected: str = ""
 
 
 class Either(_Part, frozen=True, dict=True):
@@ -169,14 +169,14 @@ class Checker:
                 Code.WRONG_LENGTH,
                 node,
                 f"{_called(name)} is empty.",
-                f"Write {shape.told}, or remove the key.",
+                f"Write {shape.expected}, or remove the key.",
             )
         if shape.pattern is not None and not re.fullmatch(shape.pattern, node.value):
             return self._error(
                 Code.INVALID_FORMAT,
                 node,
                 f"{_called(name)} cannot be {quoted(node.value)}.",
-                f"Write {shape.told}.",
+                f"Write {shape.expected}.",
             )
         return True
 
@@ -188,7 +188,7 @@ class Checker:
             return self._error(
                 Code.WRONG_TYPE,
                 node,
-                f"{_called(name)} is {told(node)}, but has to be a whole number.",
+                f"{_called(name)} is {describe(node)}, but has to be a whole number.",
                 "Write it without a fraction.",
             )
         least, most = shape.limits
@@ -220,7 +220,7 @@ class Checker:
         return self._error(
             Code.UNKNOWN_VALUE,
             node,
-            f"{_called(name)} is {told(node)}; it can only be {word}.",
+            f"{_called(name)} is {describe(node)}; it can only be {word}.",
             f"Write {word}, or remove the key.",
         )
 
@@ -249,7 +249,7 @@ class Checker:
             case Scalar():
                 if (
                     isinstance(node.value, int | float)
-                    and LARGEST_INTEGER < abs(node.value) < WRITTEN_WITH_EXPONENT
+                    and MAX_INTEGER < abs(node.value) < WRITTEN_WITH_EXPONENT
                 ):
                     return self._error(
                         Code.NUMBER_OUT_OF_RANGE,
@@ -280,7 +280,7 @@ class Checker:
                 Code.WRONG_LENGTH,
                 node,
                 f"{_called(name)} is an empty list.",
-                f"Write at least one item: {_told(shape.item, self._records)}.",
+                f"Write at least one item: {_describe_shape(shape.item, self._records)}.",
             )
         item_name = name + _ITEM
         check = _CHECKS[type(shape.item)]
@@ -300,7 +300,7 @@ class Checker:
                     Code.INVALID_FORMAT,
                     entry.key,
                     f"{quoted(key)} cannot be a name in {_called(name)}.",
-                    f"Write {shape.told}.",
+                    f"Write {shape.expected}.",
                 )
             elif self.check(entry.value, shape.value, key):
                 continue
@@ -335,7 +335,7 @@ class Checker:
                     Code.MISSING_KEY,
                     *mark(node),
                     f"{shape.doc} needs {quoted(key)}.",
-                    f"Add `{key}:` with {_told(fields[key].shape, self._records)}.",
+                    f"Add `{key}:` with {_describe_shape(fields[key].shape, self._records)}.",
                 )
         if not shape.one_key:
             return True
@@ -406,11 +406,11 @@ class Checker:
 
     def _wrong_type(self, node: Node, shape: Shape, name: str) -> bool:
         empty = isinstance(node, Scalar) and node.value is None
-        message = f"{_called(name)} {'is empty' if empty else f'cannot be {told(node)}'}."
+        message = f"{_called(name)} {'is empty' if empty else f'cannot be {describe(node)}'}."
         hint = (
             _requoted(node, shape)
             or _put_below(node, shape, self._records)
-            or f"Write {_told(shape, self._records)}."
+            or f"Write {_describe_shape(shape, self._records)}."
         )
         return self._error(Code.WRONG_TYPE, node, message, hint)
 
@@ -541,11 +541,11 @@ _SHORT: Final = 60
 _FLAGS: Final = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 
 
-def _told(shape: Shape, records: MappingOf[str, Record]) -> str:
+def _describe_shape(shape: Shape, records: MappingOf[str, Record]) -> str:
     """What would be right, in words."""
     match shape:
         case Text():
-            return shape.told
+            return shape.expected
         case Number():
             what = "a whole number" if shape.integer else "a number"
             bounds = _bounds(shape)
@@ -559,22 +559,22 @@ def _told(shape: Shape, records: MappingOf[str, Record]) -> str:
         case ListOf(item=Anything()):
             return "a list"
         case ListOf():
-            return f"a list, each item {_told(shape.item, records)}"
+            return f"a list, each item {_describe_shape(shape.item, records)}"
         case MapOf(value=Named()):
-            return f"a mapping of names, each {_told(shape.value, records)}"
+            return f"a mapping of names, each {_describe_shape(shape.value, records)}"
         case MapOf():
             return "a mapping of names and values"
         case Record():
-            return _told_record(shape)
+            return _describe_record(shape)
         case Named():
-            return _told_record(records[shape.name])
+            return _describe_record(records[shape.name])
         case Either():
-            return ", or ".join(_told(one, records) for one in shape.shapes)
+            return ", or ".join(_describe_shape(one, records) for one in shape.shapes)
         case Anything():
             return "a value"
 
 
-def _told_record(record: Record) -> str:
+def _describe_record(record: Record) -> str:
     if record.one_key:
         return f"one of: {', '.join(f'`{key}:`' for key in record.fields)}"
     # Some are called by what they are, others by their key, which the message has named.

@@ -96,7 +96,7 @@ def _goto(node: Scalar, names: Names) -> Target | None:
             "Write `end: true`, or the name of a step.",
         )
         return None
-    if isinstance(reserved, Break | Continue) and (block := _left_at_once(names.scope)) is not None:
+    if isinstance(reserved, Break | Continue) and (block := _left_concurrently(names.scope)) is not None:
         names.problems.error(
             Code.TARGET_OUT_OF_REACH,
             node,
@@ -109,11 +109,11 @@ def _goto(node: Scalar, names: Names) -> Target | None:
     return _goto_step(name, node, names)
 
 
-def _told(step: Declared | None) -> str:
+def _name_of(step: Declared | None) -> str:
     return step.step_id if step is not None else "another list"
 
 
-def _left_at_once(scope: Scope) -> str | None:
+def _left_concurrently(scope: Scope) -> str | None:
     """The step between a list and the loop around it whose parts run at the same time."""
     for around in scope.outwards():
         if around.is_loop:
@@ -123,8 +123,8 @@ def _left_at_once(scope: Scope) -> str | None:
     return None
 
 
-def _runs_at_once(scope: Scope) -> bool:
-    return scope.kind == "branches" or scope.at_once or scope.needs is not None
+def _runs_concurrently(scope: Scope) -> bool:
+    return scope.kind == "branches" or scope.concurrently or scope.needs is not None
 
 
 def _tell_graph(name: str, node: Scalar, names: Names) -> None:
@@ -150,7 +150,7 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
                     "Go only to steps of `finally` from here.",
                 )
                 return None
-            blocking = next((around for around in left if _runs_at_once(around)), None)
+            blocking = next((around for around in left if _runs_concurrently(around)), None)
             if blocking is not None and blocking.owner is not None:
                 names.problems.error(
                     Code.TARGET_OUT_OF_REACH,
@@ -192,8 +192,8 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
         names.problems.error(
             Code.TARGET_OUT_OF_REACH,
             node,
-            f"{quoted(name)} stands inside {quoted(_told(owner))}; one cannot go into it.",
-            f"Go to {quoted(_told(outermost))} instead.",
+            f"{quoted(name)} stands inside {quoted(_name_of(owner))}; one cannot go into it.",
+            f"Go to {quoted(_name_of(outermost))} instead.",
         )
         return None
     if names.problems.is_enough():

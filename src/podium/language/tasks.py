@@ -34,7 +34,7 @@ from podium.language.values import (
     texts_at,
     value_at,
 )
-from podium.plan.canonical import LARGEST_INTEGER, comes_back
+from podium.plan.canonical import MAX_INTEGER, comes_back
 from podium.plan.plan import (
     PLAIN_WORK,
     Agent,
@@ -494,7 +494,7 @@ def _bytes(key: str, node: Scalar, problems: Problems) -> int:
     found = _SIZE.fullmatch(str(node.value))
     assert found is not None
     size = float(found[1]) * _UNITS[found[2]]
-    if not 1 <= size <= LARGEST_INTEGER:
+    if not 1 <= size <= MAX_INTEGER:
         problems.error(
             Code.OUT_OF_BOUNDS,
             node,

@@ -20,9 +20,9 @@ from podium.language.kinds import Kinds
 from podium.text import quoted
 
 # More parts than any real path has: a lookup walks them one by one.
-MOST_PARTS: Final = 64
+MAX_PARTS: Final = 64
 # More than the system lets an argument have (128 KiB) could not be run.
-LONGEST_COMMAND: Final = 128 * 1024
+MAX_COMMAND: Final = 128 * 1024
 
 # Called with every reference and where it stands in the text, from `${` to `}`. Whoever reads a file checks the
 # name there, reports what is wrong with it, and says what is known about the value; and, if the plan is to have
@@ -76,11 +76,11 @@ def split_command(text: str, reference: OnReference) -> tuple[Text, ...]:
 
 def command_words(text: str, reference: OnReference) -> list[Word]:
     """Like `split_command`, with positions, for whoever wants to say something about a word."""
-    if len(text) > LONGEST_COMMAND:
+    if len(text) > MAX_COMMAND:
         raise ExpressionProblem(
-            LONGEST_COMMAND,
+            MAX_COMMAND,
             len(text),
-            f"the command has {len(text):,} characters, and {LONGEST_COMMAND:,} are the most.",
+            f"the command has {len(text):,} characters, and {MAX_COMMAND:,} are the most.",
             "Put it into a script and run that.",
         )
     words: list[Word] = []
@@ -124,11 +124,11 @@ def parse_reference(text: str, start: int) -> tuple[Reference, int]:
             default, at = _default(text, start, at + 2)
         else:
             raise _unclosed(text, start) if at >= len(text) else _after_bracket(text, at)
-        if len(path) > MOST_PARTS:
+        if len(path) > MAX_PARTS:
             raise ExpressionProblem(
                 start,
                 at,
-                f"the reference {quoted(text[start:at])} has more than {MOST_PARTS} parts.",
+                f"the reference {quoted(text[start:at])} has more than {MAX_PARTS} parts.",
                 "Keep the value at a place that is easier to reach.",
             )
     return Reference(tuple(path), default, spread), at + 1

@@ -85,7 +85,7 @@ def mark(node: Node) -> tuple[int, int]:
             return node.start, node.start + 1
 
 
-def told(node: Node) -> str:
+def describe(node: Node) -> str:
     """What a node is, in the words of a message."""
     match node:
         case Sequence():

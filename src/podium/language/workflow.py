@@ -56,7 +56,7 @@ from podium.language.values import (
 )
 from podium.plan.loading import FINALLY, depth_of, plan_of
 from podium.plan.plan import (
-    MOST_NESTED,
+    MAX_NESTING,
     Block,
     Body,
     Call,
@@ -70,7 +70,7 @@ from podium.plan.plan import (
 from podium.text import quoted
 
 # Each level of steps takes up to four levels of YAML.
-_YAML_DEPTH: Final = 4 * MOST_NESTED + 32
+_YAML_DEPTH: Final = 4 * MAX_NESTING + 32
 _COMPATIBLE_OUTPUT: Final = 10_000
 
 
@@ -152,7 +152,7 @@ class _Reading:
         self._open: list[str] = []
         # How deep the calls that are open stand, all together.
         self._depth = 0
-        self._told_depth = False
+        self._describe_depth = False
         # What came of those that are called: a file is read, and complained about, once.
         self._called_files: dict[str, _Document | None] = {}
         # By the file of the call and the path in it, so that no reference has to look for a file again.
@@ -329,19 +329,19 @@ class _Reading:
         document = self._compiled(found, depth)
         called = document.workflow if document is not None else None
         inside = depth_of(called) if called is not None else 1
-        if self._depth + depth + inside > MOST_NESTED and not self._told_depth:
-            self._told_depth = True
+        if self._depth + depth + inside > MAX_NESTING and not self._describe_depth:
+            self._describe_depth = True
             context.problems.error(
                 Code.STEPS_NESTED_TOO_DEEP,
                 path,
-                f"steps are nested more than {MOST_NESTED} deep, calls included.",
+                f"steps are nested more than {MAX_NESTING} deep, calls included.",
                 "Call workflows one after the other, or from further out.",
             )
         return called
 
     def _compiled(self, file: FoundFile, depth: int) -> _Document | None:
         # Before it is read: how deep it stands is what bounds everybody who walks the plan.
-        if self._depth + depth < MOST_NESTED and file.identity not in self._called_files:
+        if self._depth + depth < MAX_NESTING and file.identity not in self._called_files:
             self._depth += depth
             self._called_files[file.identity] = self.read(file)
             self._depth -= depth

@@ -20,7 +20,7 @@ from podium.errors import InvalidEvent, PayloadTooLarge
 from podium.log.ids import RunId, check_id, check_step_id, check_uuid4
 from podium.log.times import Timestamp, is_timestamp
 
-MOST_PAYLOAD_BYTES: Final = 256 * 1024
+MAX_PAYLOAD_BYTES: Final = 256 * 1024
 NO_PAYLOAD: Final = b"{}"
 
 
@@ -97,7 +97,7 @@ class EventRecord(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 _KNOWN_TYPES: Final = {event_type.value: event_type.value.startswith("Step") for event_type in EventType}
 _TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
-_MOST_ATTEMPTS: Final = 2**31
+_MAX_ATTEMPTS: Final = 2**31
 # Paths as short as this have few enough bytes, whatever their characters.
 _SHORT_PATH: Final = 256
 # Id, key and moment of nearly every event, in one go: each is what it has to be, and none has a space. Moments at the
@@ -129,7 +129,7 @@ def check_write(write: EventWrite) -> None:
         0 < len(step_id) <= _SHORT_PATH and "|" not in step_id and step_id.isprintable()
     ):
         check_step_id(step_id)
-    if not (1 <= write.logical_attempt_id < _MOST_ATTEMPTS and 1 <= write.engine_attempt_id < _MOST_ATTEMPTS):
+    if not (1 <= write.logical_attempt_id < _MAX_ATTEMPTS and 1 <= write.engine_attempt_id < _MAX_ATTEMPTS):
         raise InvalidEvent(f"attempts of an event count from 1: {event_type}")
     if not is_usual:
         if not _KEY.fullmatch(write.idempotency_key):
@@ -141,9 +141,9 @@ def check_write(write: EventWrite) -> None:
 
 def check_payload(payload: bytes) -> None:
     """A payload is the UTF-8 text of one JSON object, at most 256 KiB."""
-    if len(payload) > MOST_PAYLOAD_BYTES:
+    if len(payload) > MAX_PAYLOAD_BYTES:
         raise PayloadTooLarge(
-            f"a payload has {len(payload)} bytes, at most {MOST_PAYLOAD_BYTES} are kept; "
+            f"a payload has {len(payload)} bytes, at most {MAX_PAYLOAD_BYTES} are kept; "
             "put large values into artifacts"
         )
     if payload == NO_PAYLOAD:

@@ -278,8 +278,8 @@ class _Fold:
         if end.artifacts:
             self._add("artifacts", "artifact_count", [one.ref() for one in end.artifacts], SHOWN_ARTIFACTS)
         if end.warnings:
-            told = [StepWarning(step_id, text) for text in end.warnings]
-            self._add("warnings", "warning_count", told, SHOWN_WARNINGS)
+            warnings = [StepWarning(step_id, text) for text in end.warnings]
+            self._add("warnings", "warning_count", warnings, SHOWN_WARNINGS)
 
     def _add(self, name: str, count: str, more: list[Any], most: int) -> None:
         fields, summary = self._fields, self._from.summary

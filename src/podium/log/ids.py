@@ -14,7 +14,7 @@ DEFAULT_ENVIRONMENT: Final = "local"
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}")
 _UUID4: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-_MOST_STEP_BYTES: Final = 1024
+_MAX_STEP_BYTES: Final = 1024
 
 
 def check_id(kind: str, value: str) -> None:
@@ -31,8 +31,8 @@ def check_step_id(value: str) -> None:
     if not value or "|" in value or not value.isprintable():
         raise InvalidId(f"step {_shown(value)} is no path: use printable characters, and no '|'")
     # A character has at most four bytes, so short paths need not be counted.
-    if len(value) * 4 > _MOST_STEP_BYTES and len(value.encode()) > _MOST_STEP_BYTES:
-        raise InvalidId(f"step {_shown(value)} is too long: use at most {_MOST_STEP_BYTES} bytes of UTF-8")
+    if len(value) * 4 > _MAX_STEP_BYTES and len(value.encode()) > _MAX_STEP_BYTES:
+        raise InvalidId(f"step {_shown(value)} is too long: use at most {_MAX_STEP_BYTES} bytes of UTF-8")
 
 
 def check_uuid4(kind: str, value: str) -> None:

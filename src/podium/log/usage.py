@@ -28,14 +28,14 @@ class Charge(msgspec.Struct, rename="camel"):
 
     @property
     def figures(self) -> dict[str, float]:
-        told = {
+        figures = {
             "inputTokens": self.input_tokens,
             "outputTokens": self.output_tokens,
             "cachedTokens": self.cached_tokens,
             "tokens": self.tokens,
             "costUsd": self.cost_usd,
         }
-        return {name: figure for name, figure in told.items() if figure is not None}
+        return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 _CHARGE: Final = msgspec.json.Decoder(Charge)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FAILED_BEFORE_START = 125
 TIMED_OUT = 124
 # A server that asks for more than a day is not believed.
-_LONGEST_ASKED_MS = 24 * 3600 * 1000
+_MAX_ASKED_MS = 24 * 3600 * 1000
 
 
 # --- entering -------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def launch(m: "Machine", visit: Visit) -> None:
     node, scope = visit.node, visit.scope
     assert node is not None
     assert scope is not None
-    if isinstance(node.body, Agent) and not budgets.pay(m, visit, node.body):
+    if isinstance(node.body, Agent) and not budgets.reserve(m, visit, node.body):
         return
     references = node.references + workflow_of(scope).program.shared
     if references:
@@ -272,7 +272,7 @@ def back_off(m: "Machine", visit: Visit, retry: Retry, outcome: Outcome) -> None
     asked = (outcome.error or {}).get("retryAfterMs")
     if isinstance(asked, int | float):
         # The server's own word outranks ours: to come earlier is to be turned away again.
-        delay = max(delay, min(asked, _LONGEST_ASKED_MS) / 1000)
+        delay = max(delay, min(asked, _MAX_ASKED_MS) / 1000)
     due = m.after(delay)
     m.record(
         EventType.STEP_RETRY_SCHEDULED,

@@ -41,7 +41,7 @@ class Amount(NamedTuple):
     tokens: int = 0
 
 
-class Purse:
+class BudgetAccount:
     """One budget: what was spent of it, what is set aside."""
 
     __slots__ = ("alone", "budget", "path", "reserved", "spent", "under_way", "warned")
@@ -70,7 +70,7 @@ class Purse:
     def is_limited(self) -> bool:
         return self.budget is not None and (self.budget.usd is not None or self.budget.tokens is not None)
 
-    def set_aside(self, amount: Amount, path: str, *, alone: bool) -> None:
+    def hold(self, amount: Amount, path: str, *, alone: bool) -> None:
         self.reserved = Amount(self.reserved.usd + amount.usd, self.reserved.tokens + amount.tokens)
         self.under_way += 1
         if alone:
@@ -122,10 +122,10 @@ class _Answer(IntEnum):
 class Spending:
     """All purses of a run, what is set aside for whom, and who stands in line."""
 
-    __slots__ = ("highest", "line", "moved", "purses", "reserved", "written")
+    __slots__ = ("accounts", "highest", "moved", "queue", "reserved", "written")
 
     def __init__(self, budget: Budget | None) -> None:
-        self.purses: dict[str, Purse] = {RUN_PATH: Purse(RUN_PATH, budget)}
+        self.accounts: dict[str, BudgetAccount] = {RUN_PATH: BudgetAccount(RUN_PATH, budget)}
         # By the path of the agent that runs.
         self.reserved: dict[str, Amount] = {}
         # The most that one attempt has cost so far, by provider.
@@ -133,25 +133,25 @@ class Spending:
         # Budgets that were written into the workflow while the run was open, by the step's path in the plan. The plan
         # itself keeps those that the run began with: what has happened must come out the same again.
         self.written: dict[str, Budget | None] = {}
-        self.line: OrderedDict[str, Visit] = OrderedDict()
+        self.queue: OrderedDict[str, Visit] = OrderedDict()
         # The first in line may have better luck now.
         self.moved = False
 
     @property
     def total(self) -> Amount:
-        return self.purses[RUN_PATH].spent
+        return self.accounts[RUN_PATH].spent
 
-    def around(self, visit: Visit) -> Iterator[Purse]:
+    def around(self, visit: Visit) -> Iterator[BudgetAccount]:
         """Every purse that pays for a visit, the nearest first."""
-        if len(self.purses) == 1:
-            yield self.purses[RUN_PATH]
+        if len(self.accounts) == 1:
+            yield self.accounts[RUN_PATH]
             return
-        found = self.purses.get(visit.path)
+        found = self.accounts.get(visit.path)
         if found is not None:
             yield found
         scope = visit.scope
         while scope is not None:
-            found = self.purses.get(scope.owner.path)
+            found = self.accounts.get(scope.owner.path)
             if found is not None:
                 yield found
             scope = scope.owner.scope
@@ -160,75 +160,81 @@ class Spending:
         """Something with a budget of its own begins; another try of it goes on with what is left."""
         if self.written:
             budget = self.written.get(plan_path(path), budget)
-        if budget is not None and path not in self.purses:
-            self.purses[path] = Purse(path, budget)
+        if budget is not None and path not in self.accounts:
+            self.accounts[path] = BudgetAccount(path, budget)
 
     def write(self, path: str, budget: Budget | None) -> None:
         """From here on a step, or the run, has this budget; what was spent of the old one is spent."""
         self.written[path] = budget
-        for purse in self.purses.values():
-            if plan_path(purse.path) == path:
-                purse.change(budget)
+        for account in self.accounts.values():
+            if plan_path(account.path) == path:
+                account.change(budget)
 
     def close(self, visit: Visit) -> None:
-        if len(self.purses) > 1:
-            self.purses.pop(visit.path, None)
+        if len(self.accounts) > 1:
+            self.accounts.pop(visit.path, None)
 
     def release(self, visit: Visit) -> None:
         """Nothing is set aside for it any more, and it stands in no line."""
         amount = self.reserved.pop(visit.path, None)
         if amount is not None:
-            for purse in self.around(visit):
-                purse.give_back(amount, visit.path)
+            for account in self.around(visit):
+                account.give_back(amount, visit.path)
             self.moved = True
-        if self.line and self.line.pop(visit.path, None) is not None:
+        if self.queue and self.queue.pop(visit.path, None) is not None:
             self.moved = True
 
     def keep(self, paths: set[str]) -> None:
         """Only what is open has a budget of its own."""
-        self.purses = {path: purse for path, purse in self.purses.items() if path in paths}
+        self.accounts = {path: account for path, account in self.accounts.items() if path in paths}
 
     def start_over(self) -> None:
         """Of a reopened run: nothing is under way. What was spent stays spent."""
         self.reserved.clear()
-        self.line.clear()
+        self.queue.clear()
         self.moved = False
-        for purse in self.purses.values():
-            purse.reserved = Amount()
-            purse.under_way = 0
-            purse.alone = None
+        for account in self.accounts.values():
+            account.reserved = Amount()
+            account.under_way = 0
+            account.alone = None
 
     # --- before a launch --------------------------------------------------------------------------
 
-    def reserve(self, visit: Visit, body: Agent, purses: list[Purse]) -> _Answer:
-        usd, tokens = self._needed(visit, body, purses)
+    def reserve(self, visit: Visit, body: Agent, accounts: list[BudgetAccount]) -> _Answer:
+        usd, tokens = self._needed(visit, body, accounts)
         alone = usd is None or tokens is None
         need = Amount(usd or 0, tokens or 0)
-        limited = [purse for purse in purses if purse.is_limited()]
-        if any(_cannot_pay(purse, need, purse.spent) for purse in limited):
+        limited = [account for account in accounts if account.is_limited()]
+        if any(_cannot_reserve(account, need, account.spent) for account in limited):
             return _Answer.NEVER
-        for purse in limited:
-            set_aside = Amount(
-                purse.spent.usd + purse.reserved.usd, purse.spent.tokens + purse.reserved.tokens
+        for account in limited:
+            committed = Amount(
+                account.spent.usd + account.reserved.usd, account.spent.tokens + account.reserved.tokens
             )
-            if purse.alone is not None or (alone and purse.under_way) or _cannot_pay(purse, need, set_aside):
+            if (
+                account.alone is not None
+                or (alone and account.under_way)
+                or _cannot_reserve(account, need, committed)
+            ):
                 return _Answer.LATER
         if alone:
             left_usd, left_tokens = _left(limited)
             need = Amount(left_usd if usd is None else usd, left_tokens if tokens is None else tokens)
-        for purse in purses:
-            purse.set_aside(need, visit.path, alone=alone and purse.is_limited())
+        for account in accounts:
+            account.hold(need, visit.path, alone=alone and account.is_limited())
         self.reserved[visit.path] = need
         return _Answer.NOW
 
-    def _needed(self, visit: Visit, body: Agent, purses: list[Purse]) -> tuple[int | None, int | None]:
+    def _needed(
+        self, visit: Visit, body: Agent, accounts: list[BudgetAccount]
+    ) -> tuple[int | None, int | None]:
         """What it may cost, of what is limited at all; None: nobody knows."""
-        own = self.purses.get(visit.path)
+        own = self.accounts.get(visit.path)
         own_usd, own_tokens = own.limits if own is not None else (None, None)
         known = self.highest.get(body.provider)
         usd: int | None = 0
-        if any(purse.limits[0] is not None for purse in purses):
-            reserves = (purse.budget.reserve for purse in purses if purse.budget is not None)
+        if any(account.limits[0] is not None for account in accounts):
+            reserves = (account.budget.reserve for account in accounts if account.budget is not None)
             reserve = next((one for one in reserves if one is not None), None)
             if own is not None and own_usd is not None:
                 usd = max(own_usd - own.spent.usd, 0)
@@ -237,36 +243,38 @@ class Spending:
             else:
                 usd = known.usd if known is not None else None
         tokens: int | None = 0
-        if any(purse.limits[1] is not None for purse in purses):
+        if any(account.limits[1] is not None for account in accounts):
             if own is not None and own_tokens is not None:
                 tokens = max(own_tokens - own.spent.tokens, 0)
             else:
                 tokens = known.tokens if known is not None else None
         return usd, tokens
 
-    def blocking(self, visit: Visit, body: Agent) -> tuple[Purse, Amount] | None:
+    def blocking(self, visit: Visit, body: Agent) -> tuple[BudgetAccount, Amount] | None:
         """The nearest purse that will never pay for a launch as things stand, and what it would have to pay."""
-        purses = list(self.around(visit))
-        usd, tokens = self._needed(visit, body, purses)
+        accounts = list(self.around(visit))
+        usd, tokens = self._needed(visit, body, accounts)
         need = Amount(usd or 0, tokens or 0)
-        for purse in purses:
-            if purse.is_limited() and _cannot_pay(purse, need, purse.spent):
-                return purse, need
+        for account in accounts:
+            if account.is_limited() and _cannot_reserve(account, need, account.spent):
+                return account, need
         return None
 
 
-def _cannot_pay(purse: Purse, need: Amount, taken: Amount) -> bool:
+def _cannot_reserve(account: BudgetAccount, need: Amount, taken: Amount) -> bool:
     """Also if it needs nothing: when nothing is left, nothing is begun."""
     return any(
         limit is not None and (used + more > limit or used >= limit)
-        for limit, used, more in zip(purse.limits, taken, need, strict=True)
+        for limit, used, more in zip(account.limits, taken, need, strict=True)
     )
 
 
-def _left(limited: list[Purse]) -> Amount:
+def _left(limited: list[BudgetAccount]) -> Amount:
     """What the tightest of these has left; only for who is alone there."""
-    left_usd = [limit - purse.spent.usd for purse in limited if (limit := purse.limits[0]) is not None]
-    left_tokens = [limit - purse.spent.tokens for purse in limited if (limit := purse.limits[1]) is not None]
+    left_usd = [limit - account.spent.usd for account in limited if (limit := account.limits[0]) is not None]
+    left_tokens = [
+        limit - account.spent.tokens for account in limited if (limit := account.limits[1]) is not None
+    ]
     return Amount(min(left_usd, default=0), min(left_tokens, default=0))
 
 
@@ -281,34 +289,34 @@ def _dollars(billionths: int) -> float:
 # --- launching ------------------------------------------------------------------------------------
 
 
-def pay(m: "Machine", visit: Visit, body: Agent) -> bool:
+def reserve(m: "Machine", visit: Visit, body: Agent) -> bool:
     """Set aside what an agent may cost; False: it stands in line, and may have stopped the run."""
     spending = m.spending
     spending.open(visit.path, body.work.budget)
-    purses = list(spending.around(visit))
-    if not any(purse.is_limited() for purse in purses) or _is_outside(visit):
+    accounts = list(spending.around(visit))
+    if not any(account.is_limited() for account in accounts) or _is_outside(visit):
         spending.release(visit)
         return True
-    line = spending.line
-    if line and next(iter(line)) != visit.path:
-        _stand_in_line(m, visit)
+    queue = spending.queue
+    if queue and next(iter(queue)) != visit.path:
+        _enqueue(m, visit)
         return False
-    match spending.reserve(visit, body, purses):
+    match spending.reserve(visit, body, accounts):
         case _Answer.NOW:
-            if line.pop(visit.path, None) is not None:
+            if queue.pop(visit.path, None) is not None:
                 spending.moved = True
             return True
         case _Answer.LATER:
-            _stand_in_line(m, visit)
+            _enqueue(m, visit)
         case _Answer.NEVER:
-            _stand_in_line(m, visit)
+            _enqueue(m, visit)
             holds.hold(m, "budget", _shortage(m, visit, body))
     return False
 
 
-def _stand_in_line(m: "Machine", visit: Visit) -> None:
-    visit.phase = Phase.UNPAID
-    m.spending.line[visit.path] = visit
+def _enqueue(m: "Machine", visit: Visit) -> None:
+    visit.phase = Phase.AWAITING_BUDGET
+    m.spending.queue[visit.path] = visit
 
 
 def call_next(m: "Machine") -> bool:
@@ -317,9 +325,9 @@ def call_next(m: "Machine") -> bool:
     if not spending.moved:
         return False
     spending.moved = False
-    if not spending.line:
+    if not spending.queue:
         return False
-    first = next(iter(spending.line.values()))
+    first = next(iter(spending.queue.values()))
     attempts.try_again(m, first)
     return True
 
@@ -337,24 +345,24 @@ def _is_outside(visit: Visit) -> bool:
 def _shortage(m: "Machine", visit: Visit, body: Agent) -> dict[str, Any]:
     found = m.spending.blocking(visit, body)
     assert found is not None
-    purse, need = found
-    told = {**purse.facts(), "neededUsd": _dollars(need.usd), "neededTokens": need.tokens}
+    account, need = found
+    told = {**account.facts(), "neededUsd": _dollars(need.usd), "neededTokens": need.tokens}
     return {"code": BUDGET_EXCEEDED, "stepId": visit.path, "budget": told}
 
 
 def why_held(m: "Machine") -> str:
     """For people: what is used up, and who cannot be paid."""
-    first = next(iter(m.spending.line.values()), None)
+    first = next(iter(m.spending.queue.values()), None)
     body = first.node.body if first is not None and first.node is not None else None
     found = m.spending.blocking(first, body) if first is not None and isinstance(body, Agent) else None
     if found is None:
         return ""
     assert first is not None
-    purse, need = found
-    whose = f"of step {purse.path!r}" if purse.path else "of the run"
+    account, need = found
+    whose = f"of step {account.path!r}" if account.path else "of the run"
     parts = []
     for limit, spent, needed, unit, scale in zip(
-        purse.limits, purse.spent, need, ("dollars", "tokens"), (_BILLION, 1), strict=True
+        account.limits, account.spent, need, ("dollars", "tokens"), (_BILLION, 1), strict=True
     ):
         if limit is not None:
             parts.append(
@@ -384,7 +392,7 @@ def charge(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
         spending.highest[body.provider] = Amount(max(known.usd, cost.usd), max(known.tokens, cost.tokens))
     if not any(figures.values()):
         return  # known to be free: nothing to write down
-    warned = [purse.warning() for purse in spending.around(visit) if purse.charge(cost)]
+    warned = [account.warning() for account in spending.around(visit) if account.charge(cost)]
     total = {"tokens": spending.total.tokens, "costUsd": _dollars(spending.total.usd)}
     told: dict[str, Any] = {"stepId": visit.path, **figures, "total": total}
     if warned:

@@ -6,7 +6,7 @@ from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.log.events import EventType
 from podium.machine import attempts, holds, loops, reopening, routing, stopping
-from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, Workflowing, prefix_of
+from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, WorkflowState, prefix_of
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Call, Workflow
 
@@ -23,7 +23,7 @@ _MAIN, _ERROR, CLEANUP = 0, 1, 2
 
 def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
     root = Visit(None, None, "", 1)
-    root.call = Workflowing(m.program, with_defaults(m.program.workflow, inputs))
+    root.call = WorkflowState(m.program, with_defaults(m.program.workflow, inputs))
     root.phase = Phase.OPEN
     m.root = root
     _begin(m, root, m.program.workflow.timeout)
@@ -42,7 +42,7 @@ def open_call(m: "Machine", visit: Visit) -> None:
         attempts.fail_before_start(m, visit, error)
         return
     visit.scopes = {}
-    visit.call = Workflowing(node.program, with_defaults(node.program.workflow, given))
+    visit.call = WorkflowState(node.program, with_defaults(node.program.workflow, given))
     visit.phase = Phase.OPEN
     m.spending.open(visit.path, node.program.workflow.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
@@ -58,12 +58,12 @@ def limit_of(visit: Visit) -> float | None:
     return min(limits) if limits else None
 
 
-def is_closing(call: Workflowing) -> bool:
+def is_closing(call: WorkflowState) -> bool:
     """Its own list has its verdict and is being stopped."""
     return call.stage is Stage.MAIN and call.verdict is not None
 
 
-def is_decided(call: Workflowing) -> bool:
+def is_decided(call: WorkflowState) -> bool:
     """It has a verdict of its own: it was not merely stopped."""
     return call.verdict is not None and call.verdict.status != "cancelled"
 
@@ -115,7 +115,7 @@ def decide(
     call = visit.call
     assert call is not None
     if call.verdict is None:
-        _fall(m, visit, call, verdict)
+        _record_verdict(m, visit, call, verdict)
         call.aimed_at_error = aimed_at_error
     elif not force:
         return
@@ -129,7 +129,7 @@ def decide(
     stopping.stop_scopes(m, visit, code)
 
 
-def _fall(m: "Machine", visit: Visit, call: Workflowing, verdict: Verdict) -> None:
+def _record_verdict(m: "Machine", visit: Visit, call: WorkflowState, verdict: Verdict) -> None:
     call.main_completed = verdict.status == "completed"
     if visit is m.root and not call.main_completed:
         reopening.keep(m)
@@ -154,7 +154,7 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     call = visit.call
     assert call is not None
     if call.verdict is None:
-        _fall(m, visit, call, scope.verdict or Verdict("cancelled", CANCELLED, "stopped"))
+        _record_verdict(m, visit, call, scope.verdict or Verdict("cancelled", CANCELLED, "stopped"))
     assert call.verdict is not None
     failed = _has_failed(scope)
     if scope.index == CLEANUP and not scope.stopping and (failed or call.verdict.status != "completed"):
@@ -210,7 +210,7 @@ def arm_cleanup(m: "Machine", visit: Visit) -> None:
     holds.arm(m, visit, _FINALLY_SECONDS)
 
 
-def _cleanup_failed(call: Workflowing) -> None:
+def _cleanup_failed(call: WorkflowState) -> None:
     """A failing `finally` turns a success into a failure, and changes no other code."""
     if call.verdict is not None and call.verdict.status == "completed":
         call.verdict = Verdict("failed", routing.FAILED, "finally", "a step of 'finally' failed")
@@ -234,7 +234,7 @@ def end(m: "Machine", visit: Visit) -> None:
         _end_call(m, visit, call.verdict, outputs)
 
 
-def _outputs(m: "Machine", visit: Visit, call: Workflowing) -> dict[str, Any]:
+def _outputs(m: "Machine", visit: Visit, call: WorkflowState) -> dict[str, Any]:
     after = Scope(visit, call.program.block, "", _MAIN)
     after.results = call.main_results
     view = m.view(after)

@@ -11,7 +11,7 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.machine import attempts, loops
-from podium.machine.budgets import Amount, Purse, Spending
+from podium.machine.budgets import Amount, BudgetAccount, Spending
 from podium.machine.commands import Question, Record
 from podium.machine.program import BlockProgram, Node, WorkflowProgram
 from podium.machine.tree import (
@@ -24,7 +24,7 @@ from podium.machine.tree import (
     Stage,
     Verdict,
     Visit,
-    Workflowing,
+    WorkflowState,
 )
 from podium.plan.plan import Budget
 
@@ -91,7 +91,7 @@ def dump_tree(m: "Machine") -> dict[str, Any]:
             if visit.phase is not Phase.DONE
         ],
         "aside": [visit.path for visit in m.hold.aside],
-        "line": list(m.spending.line),
+        "line": list(m.spending.queue),
     }
 
 
@@ -240,7 +240,7 @@ def _loop(visit: Visit) -> list[Any] | None:
     ]  # fmt: skip
 
 
-def _call(call: Workflowing | None) -> list[Any] | None:
+def _call(call: WorkflowState | None) -> list[Any] | None:
     if call is None:
         return None
     return [
@@ -250,16 +250,16 @@ def _call(call: Workflowing | None) -> list[Any] | None:
 
 
 def _spending(spending: Spending) -> list[Any]:
-    purses = [_purse(purse) for purse in spending.purses.values()]
+    accounts = [_purse(account) for account in spending.accounts.values()]
     reserved = [[path, *amount] for path, amount in spending.reserved.items()]
     highest = [[provider, *amount] for provider, amount in spending.highest.items()]
     written = [[path, _budget(budget)] for path, budget in spending.written.items()]
-    return [purses, reserved, highest, spending.moved, written]
+    return [accounts, reserved, highest, spending.moved, written]
 
 
-def _purse(purse: Purse) -> list[Any]:
-    aside = [list(purse.reserved), purse.under_way, purse.alone]
-    return [purse.path, _budget(purse.budget), list(purse.spent), aside, purse.warned]
+def _purse(account: BudgetAccount) -> list[Any]:
+    aside = [list(account.reserved), account.under_way, account.alone]
+    return [account.path, _budget(account.budget), list(account.spent), aside, account.warned]
 
 
 def _budget(budget: Budget | None) -> list[Any] | None:
@@ -282,7 +282,7 @@ def restore_tree(m: "Machine", saved: dict[str, Any], *, keep_waits: bool = True
     for name, path in saved["agenda"]:
         m.agenda.append((_operations()[name], found[path]))
     m.hold.aside.extend(found[path] for path in saved["aside"])
-    m.spending.line.update((path, found[path]) for path in saved["line"])
+    m.spending.queue.update((path, found[path]) for path in saved["line"])
 
 
 def _read_visit(
@@ -429,9 +429,9 @@ def _read_loop(saved: list[Any] | None) -> Loop | None:
     return loop
 
 
-def _read_call(saved: list[Any], program: WorkflowProgram) -> Workflowing:
+def _read_call(saved: list[Any], program: WorkflowProgram) -> WorkflowState:
     inputs, context, stage, verdict, aimed, flags, results, spent = saved
-    call = Workflowing(program, inputs)
+    call = WorkflowState(program, inputs)
     call.context = dict(context)
     call.spent = read_spent(spent)
     call.stage = Stage(stage)
@@ -443,13 +443,13 @@ def _read_call(saved: list[Any], program: WorkflowProgram) -> Workflowing:
 
 
 def _read_spending(spending: Spending, saved: list[Any]) -> None:
-    purses, reserved, highest, spending.moved, written = saved
+    accounts, reserved, highest, spending.moved, written = saved
     spending.written = {path: _read_budget(budget) for path, budget in written}
-    for path, budget, spent, (aside, under_way, alone), warned in purses:
-        purse = Purse(path, _read_budget(budget))
-        purse.spent, purse.reserved = Amount(*spent), Amount(*aside)
-        purse.under_way, purse.alone, purse.warned = under_way, alone, warned
-        spending.purses[path] = purse
+    for path, budget, spent, (aside, under_way, alone), warned in accounts:
+        account = BudgetAccount(path, _read_budget(budget))
+        account.spent, account.reserved = Amount(*spent), Amount(*aside)
+        account.under_way, account.alone, account.warned = under_way, alone, warned
+        spending.accounts[path] = account
     spending.reserved = {path: Amount(usd, tokens) for path, usd, tokens in reserved}
     spending.highest = {provider: Amount(usd, tokens) for provider, usd, tokens in highest}
 

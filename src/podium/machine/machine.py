@@ -39,7 +39,7 @@ from podium.plan.plan import Plan
 # Named by RunStarted: a log written under other rules is not folded under these.
 RULES_VERSION: Final = 3
 # So many operations in one `advance` (a few milliseconds), then the host gets its turn: no loop of gates blocks it.
-_MOST_OPERATIONS: Final = 2000
+_MAX_OPERATIONS: Final = 2000
 
 
 class Machine:
@@ -128,7 +128,7 @@ class Machine:
             Obligation("hold", one, since=self.hold.since, detail=self._why(one)) for one in self.hold.reasons
         ]
         if "budget" not in self.hold.reasons:
-            found += [Obligation("budget", one.path, one.attempt) for one in self.spending.line.values()]
+            found += [Obligation("budget", one.path, one.attempt) for one in self.spending.queue.values()]
         if self.records:
             found.append(Obligation("record", self.records[0].event_type))
         if self.breathing is not None:
@@ -231,7 +231,7 @@ class Machine:
             operation, visit = self.agenda.popleft()
             if visit.phase is Phase.DONE:
                 continue  # it was stopped meanwhile; what is dead counts for nothing
-            if operations >= _MOST_OPERATIONS:
+            if operations >= _MAX_OPERATIONS:
                 self.agenda.appendleft((operation, visit))
                 self.breath += 1
                 self.breathing = f"|breath|{self.breath}"

@@ -3,7 +3,7 @@
 | phase | waits for | key in `waits` | owed command | obligation |
 | --- | --- | --- | --- | --- |
 | NEW, READY | the agenda | - | - | the hold |
-| UNPAID | the end of an agent that runs, or a person | - | - | budget; the hold |
+| AWAITING_BUDGET | the end of an agent that runs, or a person | - | - | budget; the hold |
 | PROBE, COND | ProbeAnswered | `path\\|attempt\\|when\\|n`, `path\\|attempt\\|pass\\|n` | Probe | probe |
 | RUN | the end of the attempt | (path, attempt) | RunTask; when stopping CancelTask | slot, then task |
 | BACKOFF, INTERVAL | TimerFired | `path\\|attempt\\|kind\\|n` | SetTimer | timer |

@@ -182,11 +182,11 @@ def program_of(plan: Plan) -> WorkflowProgram:
         if known is plan:
             return program
     program = WorkflowProgram(plan.workflow, kept_fields(plan.workflow))
-    _newest = ((plan, program), *_newest[: _MOST_KEPT - 1])
+    _newest = ((plan, program), *_newest[: _MAX_KEPT - 1])
     return program
 
 
-_MOST_KEPT: Final = 8
+_MAX_KEPT: Final = 8
 # Replaced as a whole: threads may ask at the same time.
 _newest: tuple[tuple[Plan, WorkflowProgram], ...] = ()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FAILED = 1
 NO_TRANSITION = 4
 # The last resort against loops that never end.
-MOST_VISITS = 10_000_000
+MAX_VISITS = 10_000_000
 
 
 def route(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
@@ -76,7 +76,7 @@ def visit_node(m: "Machine", scope: Scope, node: Node) -> None:
     if (
         (visited and scope.gotos > workflow_of(scope).program.workflow.max_transitions)
         or (most is not None and visited >= most)
-        or m.visits >= MOST_VISITS
+        or m.visits >= MAX_VISITS
     ):
         told = f"step '{node.step_id}' was visited {visited} times and would be visited again"
         calls.end_workflow(m, scope, Verdict("failed", FAILED, "cycle_guard", told))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podium.log.events import EventType
 from podium.machine import attempts, calls, graphs, holds, routing
-from podium.machine.budgets import Purse
+from podium.machine.budgets import BudgetAccount
 from podium.machine.owed import form_of
 from podium.machine.tree import RUN_PATH, Outcome, Phase, Visit
 from podium.machine.values import workflow_of
@@ -114,7 +114,7 @@ def _skip_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> st
         scope.skips = (scope.skips or set()) | {index}
         return ""
     match visit.phase:
-        case Phase.NEW | Phase.READY | Phase.UNPAID | Phase.PROBE | Phase.BACKOFF:
+        case Phase.NEW | Phase.READY | Phase.AWAITING_BUDGET | Phase.PROBE | Phase.BACKOFF:
             if visit.wait is not None:
                 m.forget(visit.wait)
                 visit.wait = visit.due = None
@@ -189,12 +189,12 @@ def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -
     if isinstance(context, dict):
         workflow_of(next(iter(m.root.scopes.values()))).context.update(context)
     if isinstance(budget, dict):
-        _change_budget(m, m.spending.purses[RUN_PATH], budget)
+        _change_budget(m, m.spending.accounts[RUN_PATH], budget)
     unknown = ""
     for path, budget in of_steps.items() if isinstance(of_steps, dict) else ():
-        purse = m.spending.purses.get(path)
-        if purse is not None and isinstance(budget, dict):
-            _change_budget(m, purse, budget)
+        account = m.spending.accounts.get(path)
+        if account is not None and isinstance(budget, dict):
+            _change_budget(m, account, budget)
         else:
             unknown = f"nothing that is open has a budget of its own at {path!r}"
     written = params.get("written")
@@ -204,8 +204,8 @@ def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -
     return unknown
 
 
-def _change_budget(m: "Machine", purse: Purse, budget: dict[str, Any]) -> None:
-    purse.change(_changed(purse.budget or Budget(), budget))
+def _change_budget(m: "Machine", account: BudgetAccount, budget: dict[str, Any]) -> None:
+    account.change(_changed(account.budget or Budget(), budget))
     m.spending.moved = True
 
 

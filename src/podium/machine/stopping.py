@@ -55,7 +55,12 @@ def stop_visit(m: "Machine", visit: Visit, code: str) -> None:
         case _:
             if visit.wait is not None:
                 m.forget(visit.wait)
-            if visit.tries > 1 and visit.phase in (Phase.BACKOFF, Phase.READY, Phase.UNPAID, Phase.RUN):
+            if visit.tries > 1 and visit.phase in (
+                Phase.BACKOFF,
+                Phase.READY,
+                Phase.AWAITING_BUDGET,
+                Phase.RUN,
+            ):
                 # Its next try was announced: the log has to say that it never came.
                 payload = {"reasonCode": _reason(code), "reason": "what it belongs to has ended"}
                 m.record(EventType.STEP_SKIPPED, visit.path, visit.attempt, payload)

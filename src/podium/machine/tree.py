@@ -18,7 +18,7 @@ class Phase(IntEnum):
 
     NEW = auto()  # the agenda; before `when`
     READY = auto()  # the agenda; before the body
-    UNPAID = auto()  # its turn in the line for money; before the body
+    AWAITING_BUDGET = auto()  # its turn in the line for money; before the body
     PROBE = auto()  # an answer for `when`
     COND = auto()  # an answer for the condition of a loop
     RUN = auto()  # the outcome of a task
@@ -134,7 +134,7 @@ class Visit:
         self.goto: str | None = None
         self.scopes: dict[int, Scope] = {}
         self.loop: Loop | None = None
-        self.call: Workflowing | None = None
+        self.call: WorkflowState | None = None
 
 
 class Loop:
@@ -167,7 +167,7 @@ class Loop:
         self.branches: dict[str, Result] = {}
 
 
-class Workflowing:
+class WorkflowState:
     """A workflow being carried out: the run, or a call."""
 
     __slots__ = (

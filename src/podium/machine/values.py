@@ -13,7 +13,7 @@ from podium.log.times import Timestamp, seconds_between
 from podium.machine.commands import Question
 from podium.machine.program import EVERYTHING, Kind, Node
 from podium.machine.recalled import RecalledTime
-from podium.machine.tree import Loop, Result, Scope, Visit, Workflowing
+from podium.machine.tree import Loop, Result, Scope, Visit, WorkflowState
 
 # What a name stands for, or that it stands for nothing (yet).
 Known: TypeAlias = "Value | Missing"
@@ -139,7 +139,7 @@ def outwards(scope: Scope | None) -> Iterator[Scope]:
         scope = scope.owner.scope
 
 
-def workflow_of(scope: Scope) -> Workflowing:
+def workflow_of(scope: Scope) -> WorkflowState:
     while scope.owner.call is None:
         assert scope.owner.scope is not None
         scope = scope.owner.scope

@@ -36,7 +36,7 @@ from podium.nodes.validation import examine_steps, mode_problems
 _NAMED: Final = UUID("0f0c4a4e-9a5b-5c39-8f4e-6d1f0f4b7a11")
 _UNNAMED: Final = UUID("35c1d2fe-6b1d-5a8e-9a52-20a5b8cf2f60")
 _NO_STEP: Final = UUID("8d3a0c2b-51a4-5d0e-b6c7-3e9f47d21c05")
-_LONGEST_NAME: Final = 200
+_MAX_NAME: Final = 200
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -219,4 +219,4 @@ def _stand_in(
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and name == name.strip() and name.isprintable()
+    return 0 < len(name) <= _MAX_NAME and name == name.strip() and name.isprintable()

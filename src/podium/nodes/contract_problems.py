@@ -22,11 +22,11 @@ from podium.nodes.validation import (
     SUPPORTED_MODES,
     Problem,
     ProblemKind,
-    told_cycle,
+    describe_cycle,
 )
 from podium.text import quoted
 
-_MOST_NAMES: Final = 10
+_MAX_NAMES: Final = 10
 
 
 class ContractProblems:
@@ -36,13 +36,13 @@ class ContractProblems:
         self._root = root
         self._report = report
         self._strict = strict
-        self._told: set[NodePath] = set()
+        self._reported: set[NodePath] = set()
 
     def not_a_contract(self) -> None:
         self._error(
             Code.WRONG_TYPE,
             (),
-            f"a contract must be a mapping, not {tree.told(self._root)}.",
+            f"a contract must be a mapping, not {tree.describe(self._root)}.",
             "Begin with the key 'workflow_coordination:'.",
         )
 
@@ -57,7 +57,7 @@ class ContractProblems:
     def wrong_type(self, path: NodePath, expected: str) -> None:
         node = tree.find(self._root, path)
         assert node is not None
-        found = f"not {tree.told(node)}" if not _is_nothing(node) else "but nothing is written"
+        found = f"not {tree.describe(node)}" if not _is_nothing(node) else "but nothing is written"
         hint = _how_to_write(expected, node) if isinstance(node, tree.Scalar) else ""
         self._error(Code.WRONG_TYPE, path, f"{_called(path)} must be {expected}, {found}.", hint)
 
@@ -79,7 +79,7 @@ class ContractProblems:
             return
         if path[-1:] == ("str",):
             path = path[:-1]
-        if path in self._told:
+        if path in self._reported:
             return
         value = self._text_at(path)
         match kind:
@@ -106,7 +106,7 @@ class ContractProblems:
                 )
             case "value_error":
                 node = tree.find(self._root, path)
-                written = tree.told(node) if node is not None else "missing"
+                written = tree.describe(node) if node is not None else "missing"
                 message = f"{_called(path)} is {written}, which is no version."
                 hint = "Write three numbers like 1.2.3, without leading zeros or anything behind them."
                 self._error(Code.INVALID_FORMAT, path, message, hint)
@@ -165,12 +165,12 @@ class ContractProblems:
             message = f"step {quoted(self._name_of(cycle[0]))} waits for itself."
             self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove this dependency.")
             return
-        told = told_cycle(cycle, [self._name_of(index) for index in range(self._step_count())])
+        told = describe_cycle(cycle, [self._name_of(index) for index in range(self._step_count())])
         message = f"these steps wait for each other: {told}."
         self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove one of these dependencies.")
 
     def _unknown_dependency(self, path: NodePath) -> None:
-        if path in self._told:
+        if path in self._reported:
             return
         if self._report.is_full:
             self._report.count_only()
@@ -187,7 +187,7 @@ class ContractProblems:
             suggestion = f"Did you mean {quoted(step_id)}, the step_id of that step?"
         else:
             suggestion = did_you_mean(name, self._ids)
-        shown, more = self._ids[:_MOST_NAMES], len(self._ids) - _MOST_NAMES
+        shown, more = self._ids[:_MAX_NAMES], len(self._ids) - _MAX_NAMES
         listed = f"Steps in this file: {', '.join(shown)}{f' and {more} more' if more > 0 else ''}."
         hint = " ".join(
             filter(None, (suggestion, listed if shown else "No step in this file has a step_id."))
@@ -209,14 +209,14 @@ class ContractProblems:
                     self._unknown_key(entry.key, path, list(model.model_fields))
 
     def _unknown_key(self, key: tree.Scalar, path: NodePath, known: list[str]) -> None:
-        tell = self._report.error if self._strict else self._report.warning
+        report = self._report.error if self._strict else self._report.warning
         message = f"{_called(path)} has no use for the key {quoted(key.text)}."
-        tell(Code.UNKNOWN_KEY, key.start, key.end, message, did_you_mean(key.text, known))
+        report(Code.UNKNOWN_KEY, key.start, key.end, message, did_you_mean(key.text, known))
 
     # --- the file ---------------------------------------------------------------------------------
 
     def _error(self, code: Code, path: NodePath, message: str, hint: str = "") -> None:
-        self._told.add(path)
+        self._reported.add(path)
         node = tree.find(self._root, tree.existing_part(self._root, path))
         assert node is not None
         self._report.error(code, *tree.mark(node), message, hint)

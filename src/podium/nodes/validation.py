@@ -126,12 +126,12 @@ def _examine_steps(steps: Sequence[ModelWorkflowStep]) -> Examination:
 
     dependencies, ordering = _order(steps, dependencies)
     if ordering.cycle:
-        told = told_cycle(ordering.cycle, [_name(step) for step in steps])
+        cycle = describe_cycle(ordering.cycle, [_name(step) for step in steps])
         first, then = ordering.cycle[0], ordering.cycle[1 % len(ordering.cycle)]
         needed = [index_of.get(other.int) for other in steps[first].depends_on]
         where = ("steps", first, "depends_on", needed.index(then))
         problems.append(
-            Problem(ProblemKind.CYCLE, f"Workflow contains cycles: {told}", where, tuple(ordering.cycle))
+            Problem(ProblemKind.CYCLE, f"Workflow contains cycles: {cycle}", where, tuple(ordering.cycle))
         )
     return Examination(problems, dependencies, ordering.waves)
 
@@ -287,11 +287,11 @@ def _called(index: int, step: ModelWorkflowStep) -> str:
     return f"Step '{_name(step)}'" if _name(step) else f"Step at position {index}"
 
 
-def told_cycle(cycle: Sequence[int], names: Sequence[str]) -> str:
+def describe_cycle(cycle: Sequence[int], names: Sequence[str]) -> str:
     """A cycle as people read it, from its first step back to it; of a long one only the beginning."""
-    shown = " -> ".join(f"'{names[index]}'" for index in cycle[:_MOST_NAMES])
-    if len(cycle) > _MOST_NAMES:
-        shown += f" -> ... ({len(cycle) - _MOST_NAMES} more)"
+    shown = " -> ".join(f"'{names[index]}'" for index in cycle[:_MAX_NAMES])
+    if len(cycle) > _MAX_NAMES:
+        shown += f" -> ... ({len(cycle) - _MAX_NAMES} more)"
     return f"{shown} -> '{names[cycle[0]]}'"
 
 
@@ -310,7 +310,7 @@ def _bounds_of(model: type[BaseModel], field: str) -> tuple[int, int]:
     return lowest, highest
 
 
-_MOST_NAMES: Final = 10
+_MAX_NAMES: Final = 10
 # Only the fields that reach an action: a value the action would refuse is better told before anything runs.
 _BOUNDS: Final = {
     field: _bounds_of(ModelWorkflowStep, field) for field in ("timeout_ms", "retry_count", "priority")

@@ -133,7 +133,7 @@ def reasons_of(machine: Machine, run_id: str, *, is_driven: bool = True) -> tupl
     held = any(one.kind == "hold" for one in shown)
     shown.sort(key=lambda one: one.kind != "hold")
     return tuple(
-        _told(one, run_id, draining=held)
+        _reason_for(one, run_id, draining=held)
         if is_driven or one.kind not in _NEEDS_DRIVER
         else _left(one, run_id)
         for one in shown
@@ -142,7 +142,7 @@ def reasons_of(machine: Machine, run_id: str, *, is_driven: bool = True) -> tupl
 
 def reason_for(obligation: Obligation, run_id: str) -> Reason:
     """One thing that a run waits for, and what a person can do about it."""
-    return _told(obligation, run_id, draining=False)
+    return _reason_for(obligation, run_id, draining=False)
 
 
 # Only a driver carries these on.
@@ -172,7 +172,7 @@ def _not_started(run: Run, now: datetime) -> Reason:
     return Reason("start", run_id, text, None, (NextCommand(f"podium resume {run_id}"),))
 
 
-def _told(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
+def _reason_for(obligation: Obligation, run_id: str, *, draining: bool) -> Reason:
     subject, attempt = obligation.subject, obligation.attempt
     again = f" (attempt {attempt})" if attempt > 1 else ""
     text = ""

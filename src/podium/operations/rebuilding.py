@@ -18,7 +18,7 @@ from podium.log.events import EventType, RunIdentity
 from podium.operations.transfer import EventLine, write_of
 from podium.plan.canonical import canonical_sha256
 from podium.ports.store import Store
-from podium.runtime.kept_plan import PLAN
+from podium.runtime.plan_file import PLAN
 from podium.runtime.restoring import files_to_keep
 from podium.runtime.run_file import RunFacts, new_run, read_run_file
 from podium.runtime.rundir import RunDirectory

@@ -13,7 +13,7 @@ from podium.operations.inputs import InvalidInput, check_inputs
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
-from podium.runtime.kept_plan import load_plan, load_source
+from podium.runtime.plan_file import load_plan, load_source
 from podium.runtime.reusing import results_before
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, values_of, whole

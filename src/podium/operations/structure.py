@@ -26,8 +26,8 @@ from podium.plan.budgets import Budgets, budgets_of, with_budgets
 from podium.plan.loading import walk
 from podium.plan.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
 from podium.ports.store import Store
-from podium.runtime.kept_plan import load_plan, replace_plan
 from podium.runtime.lock import RunLock
+from podium.runtime.plan_file import load_plan, replace_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, Values, values_of, whole
 
@@ -139,7 +139,7 @@ async def replace_workflow(
             )
         await replace_plan(store, run, directory, plan, source, at=timestamp(now), forced=bool(changes))
     finally:
-        lock.give()
+        lock.release()
     return {"written": msgspec.to_builtins(written)} if written else {}
 
 
@@ -238,7 +238,7 @@ async def _standing(
         machine.inconsistent,
         ended,
         machine.spending.total,
-        list(machine.spending.line),
+        list(machine.spending.queue),
         [(kind, subject) for kind, subject, _ in waits],
         [attempt for _, _, attempt in waits],
         machine.root is not None,

@@ -13,7 +13,7 @@ from podium.operations.explaining import Reason, reason_for
 from podium.plan.loading import walk
 from podium.plan.plan import Plan
 from podium.ports.store import Store
-from podium.runtime.kept_plan import PlanMissing, load_plan
+from podium.runtime.plan_file import PlanMissing, load_plan
 from podium.runtime.replaying import replayed
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, values_of

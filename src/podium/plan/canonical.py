@@ -11,7 +11,7 @@ import msgspec
 from podium.errors import PodiumError
 
 # Beyond it a JSON number is rounded by half of its readers.
-LARGEST_INTEGER: Final = 2**53 - 1
+MAX_INTEGER: Final = 2**53 - 1
 # From here on a number looks like a fraction again: 1e+21. In between it would be read back as a whole number.
 WRITTEN_WITH_EXPONENT: Final = 1e21
 
@@ -99,7 +99,7 @@ def _write(value: Any, put: Callable[[str], None]) -> None:
     elif kind is bool:
         put("true" if value else "false")
     elif kind is int:
-        if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
             raise NotCanonical(f"the number {value} is too large to be kept exactly; write it as text")
         put(str(value))
     elif kind is float:

@@ -17,7 +17,7 @@ from podium.plan.conditions import Condition
 
 SCHEMA_VERSION: Final = "v1.2"
 # Deeper nesting is refused at load; the machine walks upwards through it.
-MOST_NESTED: Final = 32
+MAX_NESTING: Final = 32
 
 Seconds: TypeAlias = float | int
 

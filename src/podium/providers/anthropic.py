@@ -20,7 +20,7 @@ from podium.ports.provider import (
     Usage,
     Variable,
 )
-from podium.providers import failing, reading, results
+from podium.providers import failure_codes, reading, results
 from podium.providers.events import event_in, listen, refusal
 from podium.providers.prices import Price, with_cost
 from podium.providers.reading import Object, count_at, list_at, object_at, text_at
@@ -152,15 +152,15 @@ class _Heard:
     def error(self, *, was_cut: bool) -> AgentError | None:
         if self._failed is not None:
             words = f"{text_at(self._failed, 'type')}: {text_at(self._failed, 'message')}"
-            return failing.of_words(words)
+            return failure_codes.of_words(words)
         if not self.was_begun and not was_cut:
-            return failing.failure("AGENT_ERROR", "the answer of the model server cannot be understood")
+            return failure_codes.failure("AGENT_ERROR", "the answer of the model server cannot be understood")
         if was_cut or not self._stop_reason:
-            return failing.failure("AGENT_TRUNCATED", "the connection ended before the answer did")
+            return failure_codes.failure("AGENT_TRUNCATED", "the connection ended before the answer did")
         if self._stop_reason in ("max_tokens", "model_context_window_exceeded"):
-            return failing.failure("AGENT_TRUNCATED", "the answer needs more than `max_tokens`")
+            return failure_codes.failure("AGENT_TRUNCATED", "the answer needs more than `max_tokens`")
         if self._stop_reason == "refusal":
-            return failing.failure("AGENT_REFUSED", "the model declined to answer")
+            return failure_codes.failure("AGENT_REFUSED", "the model declined to answer")
         return None
 
     def usage(self) -> Usage:

@@ -24,7 +24,7 @@ from podium.ports.provider import (
     Variable,
     plain_variables,
 )
-from podium.providers import failing, reading, results
+from podium.providers import failure_codes, reading, results
 from podium.providers.reading import Object, count_at, dollars_at, list_at, object_at, text_at
 from podium.providers.settings import ignored
 
@@ -33,7 +33,7 @@ _MODES: Final = {"read": "dontAsk", "edit": "acceptEdits", "full": "bypassPermis
 # `dontAsk` refuses what nobody has allowed; a user's own settings may have allowed these.
 _WRITING: Final = ("Edit", "Write", "NotebookEdit")
 # An argument has at most 128 KiB.
-_MOST_SCHEMA: Final = 100_000
+_MAX_SCHEMA: Final = 100_000
 _SUBTYPES: Final[Mapping[str, AgentCode]] = {
     "error_max_turns": "MAX_TURNS",
     "error_max_budget_usd": "BUDGET_EXCEEDED",
@@ -112,7 +112,7 @@ class Claude:
             argv += ["--append-system-prompt-file", str(path)]
         if request.schema is not None:
             schema = results.schema_text(request.schema)
-            if len(schema.encode()) > _MOST_SCHEMA:
+            if len(schema.encode()) > _MAX_SCHEMA:
                 raise ProviderMisconfigured(
                     "the schema is too large for claude: it is an argument of the program"
                 )
@@ -176,11 +176,11 @@ def _message_progress(message: Object, session: str | None) -> Progress:
 def _without_result(request: AgentRequest, exit_code: int, words: str) -> AgentOutcome:
     session = request.resume or request.session_id
     if "No conversation found" in words:
-        return AgentOutcome(error=failing.failure("SESSION_LOST", words))
+        return AgentOutcome(error=failure_codes.failure("SESSION_LOST", words))
     if "already in use" in words:
-        return AgentOutcome(session_id=session, error=failing.failure("AGENT_ERROR", words))
+        return AgentOutcome(session_id=session, error=failure_codes.failure("AGENT_ERROR", words))
     if any(one in words for one in _MISCONFIGURED):
-        return AgentOutcome(error=failing.failure("PROVIDER_MISCONFIGURED", words))
+        return AgentOutcome(error=failure_codes.failure("PROVIDER_MISCONFIGURED", words))
     outcome = results.nothing_said(exit_code, words)
     # It may have begun: the session can be gone on with.
     return AgentOutcome(session_id=session, error=outcome.error)
@@ -209,23 +209,25 @@ def _called_error(last: Object, text: str, kind: str) -> AgentError | None:
     words = "; ".join(str(one) for one in list_at(last, "errors")) or text
     subtype = text_at(last, "subtype")
     if subtype in _SUBTYPES:
-        return failing.failure(_SUBTYPES[subtype], words or subtype)
+        return failure_codes.failure(_SUBTYPES[subtype], words or subtype)
     if "No conversation found" in words and last.get("is_error"):
-        return failing.failure("SESSION_LOST", words)
+        return failure_codes.failure("SESSION_LOST", words)
     status = count_at(last, "api_error_status")
     if status:
-        return failing.of_status(status, words)
+        return failure_codes.of_status(status, words)
     if last.get("is_error") or subtype.startswith("error"):
         if kind in _KINDS:
-            return failing.failure(_KINDS[kind], words)
-        return failing.of_words(words or subtype, "OVERLOADED" if kind == "server_error" else "AGENT_ERROR")
+            return failure_codes.failure(_KINDS[kind], words)
+        return failure_codes.of_words(
+            words or subtype, "OVERLOADED" if kind == "server_error" else "AGENT_ERROR"
+        )
     if text.startswith("API Error"):
-        return failing.of_words(text)
+        return failure_codes.of_words(text)
     match text_at(last, "stop_reason"):
         case "max_tokens" | "model_context_window_exceeded":
-            return failing.failure("AGENT_TRUNCATED", "the answer is longer than the model may write")
+            return failure_codes.failure("AGENT_TRUNCATED", "the answer is longer than the model may write")
         case "refusal":
-            return failing.failure("AGENT_REFUSED", text or "the model declined to answer")
+            return failure_codes.failure("AGENT_REFUSED", text or "the model declined to answer")
         case _:
             return None
 

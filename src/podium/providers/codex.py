@@ -25,14 +25,14 @@ from podium.ports.provider import (
     Variable,
     plain_variables,
 )
-from podium.providers import failing, reading, results
+from podium.providers import failure_codes, reading, results
 from podium.providers.reading import Object, count_at, object_at, text_at
 from podium.providers.settings import ignored
 
 _EFFORTS: Final = ("none", "minimal", "low", "medium", "high", "xhigh")
 _SANDBOXES: Final = {"read": "read-only", "edit": "workspace-write", "full": "danger-full-access"}
 # An argument has at most 128 KiB.
-_MOST_SYSTEM_PROMPT: Final = 100_000
+_MAX_SYSTEM_PROMPT: Final = 100_000
 _TOOLS: Final = frozenset({"command_execution", "file_change", "mcp_tool_call", "web_search"})
 _IGNORED: Final = (
     "max_turns",
@@ -63,7 +63,7 @@ class Codex:
         problems = []
         if settings.effort is not None and settings.effort not in _EFFORTS:
             problems.append(f"codex knows no effort {settings.effort!r}; write one of {', '.join(_EFFORTS)}")
-        if len((settings.system_prompt or "").encode()) > _MOST_SYSTEM_PROMPT:
+        if len((settings.system_prompt or "").encode()) > _MAX_SYSTEM_PROMPT:
             problems.append("the system prompt is too long for codex: it is an argument of the program")
         return problems
 
@@ -131,7 +131,7 @@ class Codex:
         denials = tuple(heard.denials)
         error: AgentError | None
         if heard.failed is not None and not heard.is_complete:
-            error = failing.of_words(_unwrapped(heard.failed))
+            error = failure_codes.of_words(_unwrapped(heard.failed))
         elif heard.is_complete:
             error = results.why_not(request, text, structured, denials, result.exit_code)
         else:
@@ -193,21 +193,21 @@ def _since(total: Usage, before: Usage | None) -> Usage:
 
 def _unwrapped(message: str) -> str:
     """A refusal of the server comes as its JSON."""
-    told = reading.as_object(message)
-    if told is None:
+    one_line = reading.as_object(message)
+    if one_line is None:
         return message
-    return f"{text_at(told, 'error', 'type')}: {text_at(told, 'error', 'message')}"
+    return f"{text_at(one_line, 'error', 'type')}: {text_at(one_line, 'error', 'message')}"
 
 
 def _unheard(exit_code: int, words: str, text: str) -> AgentError | None:
     if "no rollout found" in words:
-        return failing.failure("SESSION_LOST", words)
+        return failure_codes.failure("SESSION_LOST", words)
     if "input_too_large" in words:
-        return failing.failure("PROMPT_TOO_LONG", words)
+        return failure_codes.failure("PROMPT_TOO_LONG", words)
     if "unexpected argument" in words or "error: invalid value" in words or "Error loading config" in words:
-        return failing.failure("PROVIDER_MISCONFIGURED", words)
+        return failure_codes.failure("PROVIDER_MISCONFIGURED", words)
     if text and exit_code == 0:
-        return failing.failure("AGENT_TRUNCATED", "its stream ended before its turn did")
+        return failure_codes.failure("AGENT_TRUNCATED", "its stream ended before its turn did")
     return results.nothing_said(exit_code, words).error
 
 
@@ -219,5 +219,5 @@ def _detail(item: Object) -> str:
             if isinstance(changes, list)
             else []
         )
-        return reading.told(", ".join(paths))[:200]
-    return reading.told(text_at(item, "command") or text_at(item, "tool") or text_at(item, "query"))[:200]
+        return reading.one_line(", ".join(paths))[:200]
+    return reading.one_line(text_at(item, "command") or text_at(item, "tool") or text_at(item, "query"))[:200]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from podium.ports.provider import AgentOutcome, Captured, HttpResult
-from podium.providers import failing, reading
+from podium.providers import failure_codes, reading
 from podium.providers.reading import Object, text_at
 
 
@@ -40,11 +40,17 @@ def refusal(result: HttpResult) -> AgentOutcome | None:
     """What it means if the server gave no answer, or an error instead of one."""
     if result.status == 0:
         problem = result.problem or "the model server did not answer"
-        return AgentOutcome(error=failing.failure("PROVIDER_UNAVAILABLE", problem))
+        return AgentOutcome(error=failure_codes.failure("PROVIDER_UNAVAILABLE", problem))
     if 200 <= result.status < 300:
         return None
-    told = reading.as_object(reading.head_of(result.body, reading.MOST_TOLD * 8)) or {}
-    words = text_at(told, "error", "message") or text_at(told, "message") or text_at(told, "error")
-    words = words or reading.head_of(result.body, reading.MOST_TOLD)
+    error_body = reading.as_object(reading.head_of(result.body, reading.MAX_MESSAGE * 8)) or {}
+    words = (
+        text_at(error_body, "error", "message")
+        or text_at(error_body, "message")
+        or text_at(error_body, "error")
+    )
+    words = words or reading.head_of(result.body, reading.MAX_MESSAGE)
     message = f"the model server answered {result.status}: {words}"
-    return AgentOutcome(error=failing.of_status(result.status, message, failing.delay_in(result.headers)))
+    return AgentOutcome(
+        error=failure_codes.of_status(result.status, message, failure_codes.delay_in(result.headers))
+    )

@@ -26,7 +26,7 @@ from podium.ports.provider import (
     Variable,
     plain_variables,
 )
-from podium.providers import failing, reading, results
+from podium.providers import failure_codes, reading, results
 from podium.providers.reading import Object, count_at, object_at, text_at
 from podium.providers.settings import ignored
 
@@ -52,7 +52,9 @@ _EXIT_CODES: Final[Mapping[int, AgentCode]] = {
 
 # Beyond the model's window it says nothing, to the model or to us, and ends well.
 _LONG_PROMPT: Final = 400_000
-_TOO_LONG: Final = failing.failure("PROMPT_TOO_LONG", "it sent nothing to the model, and the prompt is long")
+_TOO_LONG: Final = failure_codes.failure(
+    "PROMPT_TOO_LONG", "it sent nothing to the model, and the prompt is long"
+)
 # The status of the server, as far as an exit code can hold it: 144 is 400, 173 is 429.
 _FIRST_STATUS: Final = 144
 
@@ -137,7 +139,7 @@ class Gemini:
             error = results.why_not(request, text, structured, denials, result.exit_code)
             if error is not None and error.code == "AGENT_EMPTY" and heard.problem:
                 # It stops a model that repeats itself, and calls that a success.
-                error = failing.failure("AGENT_EMPTY", heard.problem)
+                error = failure_codes.failure("AGENT_EMPTY", heard.problem)
         lost = error is not None and error.code == "SESSION_LOST"
         session = None if lost else heard.session or request.resume or request.session_id
         return AgentOutcome(text, structured, session, _usage(heard.result or {}), None, denials, error)
@@ -185,21 +187,21 @@ def _was_denied(tool_result: Object, tool: str) -> bool:
 def _called_error(result: Object, problem: str, exit_code: int) -> AgentError:
     words = text_at(result, "error", "message") or problem or f"it failed with exit code {exit_code}"
     if text_at(result, "error", "type") == "FatalTurnLimitedError":
-        return failing.failure("MAX_TURNS", words)
+        return failure_codes.failure("MAX_TURNS", words)
     if exit_code >= _FIRST_STATUS:
-        return failing.of_status(exit_code + 256, words)
+        return failure_codes.of_status(exit_code + 256, words)
     if "empty response" in words:
-        return failing.failure("AGENT_EMPTY", words)
+        return failure_codes.failure("AGENT_EMPTY", words)
     if "finish reason" in words:
-        return failing.failure("AGENT_TRUNCATED", words)
-    return failing.of_words(words, _EXIT_CODES.get(exit_code, "AGENT_ERROR"))
+        return failure_codes.failure("AGENT_TRUNCATED", words)
+    return failure_codes.of_words(words, _EXIT_CODES.get(exit_code, "AGENT_ERROR"))
 
 
 def _unheard(exit_code: int, words: str) -> AgentError | None:
     if "Error resuming session" in words:
-        return failing.failure("SESSION_LOST", words)
+        return failure_codes.failure("SESSION_LOST", words)
     if exit_code in _EXIT_CODES:
-        return failing.failure(_EXIT_CODES[exit_code], f"exit code {exit_code}: {words}")
+        return failure_codes.failure(_EXIT_CODES[exit_code], f"exit code {exit_code}: {words}")
     return results.nothing_said(exit_code, words).error
 
 

@@ -14,8 +14,8 @@ from podium.text import reason_of
 _CONNECT_SECONDS: Final = 30.0
 # A model may think for long before its first word; the step's own time limit is what counts.
 _SILENCE_SECONDS: Final = 3600.0
-_MOST_BODY: Final = 64 << 20
-_MOST_LINE: Final = 1 << 20
+_MAX_BODY: Final = 64 << 20
+_MAX_LINE: Final = 1 << 20
 
 
 async def send(call: HttpCall, body: Path, on_line: Callable[[bytes], object] | None = None) -> HttpResult:
@@ -38,7 +38,7 @@ async def send(call: HttpCall, body: Path, on_line: Callable[[bytes], object] | 
             with body.open("wb") as file:
                 async for chunk in answer.aiter_bytes():
                     size += len(chunk)
-                    if size > _MOST_BODY:
+                    if size > _MAX_BODY:
                         return HttpResult(
                             status, body, headers, was_cut=True, problem="the answer is too large"
                         )
@@ -62,7 +62,7 @@ class _Lines:
         *whole, self._rest = (self._rest + chunk).split(b"\n")
         for line in whole:
             self._on_line(line)
-        if len(self._rest) > _MOST_LINE:
+        if len(self._rest) > _MAX_LINE:
             self._rest = b""
 
     def end(self) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from podium.ports.provider import AgentError, Usage
-from podium.providers import failing
+from podium.providers import failure_codes
 from podium.providers.reading import Object, count_at, list_at, object_at, text_at
 
 
@@ -22,15 +22,15 @@ class _Answer:
     def error(self, *, was_cut: bool) -> AgentError | None:
         if self._failed is not None:
             kind = text_at(self._failed, "code") or text_at(self._failed, "type")
-            return failing.of_words(f"{kind}: {text_at(self._failed, 'message')}")
+            return failure_codes.of_words(f"{kind}: {text_at(self._failed, 'message')}")
         if not self.was_begun and not was_cut:
-            return failing.failure("AGENT_ERROR", "the answer of the model server cannot be understood")
+            return failure_codes.failure("AGENT_ERROR", "the answer of the model server cannot be understood")
         if was_cut or not self._ended:
-            return failing.failure("AGENT_TRUNCATED", "the connection ended before the answer did")
+            return failure_codes.failure("AGENT_TRUNCATED", "the connection ended before the answer did")
         if self._ended in ("length", "max_output_tokens"):
-            return failing.failure("AGENT_TRUNCATED", "the answer needs more than `max_tokens`")
+            return failure_codes.failure("AGENT_TRUNCATED", "the answer needs more than `max_tokens`")
         if self._refused or self._ended == "content_filter":
-            return failing.failure("AGENT_REFUSED", "the model declined to answer")
+            return failure_codes.failure("AGENT_REFUSED", "the model declined to answer")
         return None
 
     def _fail(self, error: Object) -> None:

@@ -16,15 +16,15 @@ from podium.ports.provider import Captured
 
 Object: TypeAlias = dict[str, Any]
 
-MOST_LINE: Final = 16 << 20
+MAX_LINE: Final = 16 << 20
 # Of a larger file half of this is read from its beginning and half from its end.
-MOST_READ: Final = 128 << 20
-MOST_TEXT: Final = 8 << 20
-MOST_TOLD: Final = 2000
+MAX_READ: Final = 128 << 20
+MAX_TEXT: Final = 8 << 20
+MAX_MESSAGE: Final = 2000
 CUT: Final = "\n[... cut here]"
-_MOST_DETAIL: Final = 200
+_MAX_DETAIL: Final = 200
 # Deeper JSON would exhaust the stack of whoever walks it.
-_MOST_DEPTH: Final = 200
+_MAX_DEPTH: Final = 200
 _STATUS: Final = re.compile(r"(?:status|code|error)\W{1,8}([45]\d\d)\b|\(([45]\d\d)\)", re.IGNORECASE)
 
 
@@ -34,11 +34,11 @@ def lines_of(captured: Captured) -> Iterator[bytes]:
         with _opened(captured) as file:
             size = file.seek(0, 2)
             file.seek(0)
-            if size <= MOST_READ:
+            if size <= MAX_READ:
                 yield from _lines(file, size)
                 return
-            yield from _lines(file, MOST_READ // 2)
-            file.seek(size - MOST_READ // 2)
+            yield from _lines(file, MAX_READ // 2)
+            file.seek(size - MAX_READ // 2)
             # The rest of a line whose beginning is not read.
             _skip_line(file)
             yield from _lines(file, size - file.tell())
@@ -54,7 +54,7 @@ def objects_of(captured: Captured, *words: bytes) -> Iterator[Object]:
             yield found
 
 
-def head_of(captured: Captured, most: int = MOST_TEXT) -> str:
+def head_of(captured: Captured, most: int = MAX_TEXT) -> str:
     """Its beginning as text."""
     try:
         with _opened(captured) as file:
@@ -64,7 +64,7 @@ def head_of(captured: Captured, most: int = MOST_TEXT) -> str:
     return content[:most].decode("utf-8", "replace") + (CUT if len(content) > most else "")
 
 
-def tail_of(captured: Captured, most: int = MOST_TOLD) -> str:
+def tail_of(captured: Captured, most: int = MAX_MESSAGE) -> str:
     """Its end as text."""
     try:
         with _opened(captured) as file:
@@ -93,7 +93,7 @@ def as_object(text: bytes | str) -> Object | None:
 
 def as_json(text: bytes | str) -> Any:
     """The value, or None if it is no JSON or nested too deep."""
-    if len(text) > MOST_LINE:
+    if len(text) > MAX_LINE:
         return None
     try:
         found = msgspec.json.decode(text)
@@ -101,13 +101,13 @@ def as_json(text: bytes | str) -> Any:
         return None
     raw = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
     # Counting is cheap, and nearly always enough.
-    shallow = raw.count(b"{") + raw.count(b"[") <= _MOST_DEPTH or _is_shallow(found)
+    shallow = raw.count(b"{") + raw.count(b"[") <= _MAX_DEPTH or _is_shallow(found)
     return found if shallow else None
 
 
 def _is_shallow(value: Any) -> bool:
     level = [value]
-    for _ in range(_MOST_DEPTH):
+    for _ in range(_MAX_DEPTH):
         level = [
             inner
             for one in level
@@ -159,14 +159,14 @@ def value_at(found: Object, *path: str) -> Any:
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def bounded(text: str, most: int = MOST_TEXT) -> str:
+def bounded(text: str, most: int = MAX_TEXT) -> str:
     return text if len(text) <= most else text[:most] + CUT
 
 
-def told(text: str) -> str:
+def one_line(text: str) -> str:
     """For a message: one line, and not a long one."""
     line = " ".join(text.split())
-    return line if len(line) <= MOST_TOLD else f"{line[: MOST_TOLD - 3]}..."
+    return line if len(line) <= MAX_MESSAGE else f"{line[: MAX_MESSAGE - 3]}..."
 
 
 def detail_of(arguments: Any) -> str:
@@ -174,12 +174,12 @@ def detail_of(arguments: Any) -> str:
     if not isinstance(arguments, dict):
         return ""
     named = (text_at(arguments, key) for key in ("command", "file_path", "path", "url", "pattern", "query"))
-    return told(next((text for text in named if text), ""))[:_MOST_DETAIL]
+    return one_line(next((text for text in named if text), ""))[:_MAX_DETAIL]
 
 
 def status_in(text: str) -> int | None:
     """The HTTP status that a message speaks of."""
-    match = _STATUS.search(text[:MOST_TOLD])
+    match = _STATUS.search(text[:MAX_MESSAGE])
     return int(match[1] or match[2]) if match else None
 
 
@@ -190,10 +190,10 @@ def _opened(captured: Captured) -> IO[bytes]:
 def _lines(file: IO[bytes], most: int) -> Iterator[bytes]:
     end = file.tell() + most
     while file.tell() < end:
-        line = file.readline(MOST_LINE + 1)
+        line = file.readline(MAX_LINE + 1)
         if not line:
             return
-        if len(line) > MOST_LINE and not line.endswith(b"\n"):
+        if len(line) > MAX_LINE and not line.endswith(b"\n"):
             _skip_line(file)
             continue
         yield line.rstrip(b"\r\n")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from podium.ports.provider import AgentError, AgentOutcome, AgentRequest, Denial
-from podium.providers.failing import failure
+from podium.providers.failure_codes import failure
 from podium.providers.reading import as_json
 
 _FENCED: Final = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n[ \t]*```", re.DOTALL)
@@ -68,5 +68,5 @@ def nothing_said(exit_code: int, words: str) -> AgentOutcome:
     """A program that ended without any result at all."""
     if exit_code == 0:
         return AgentOutcome(error=failure("AGENT_EMPTY", "it ended without an error and without a word"))
-    told = words or "it said nothing about why"
-    return AgentOutcome(error=failure("AGENT_ERROR", f"exit code {exit_code}: {told}"))
+    reason = words or "it said nothing about why"
+    return AgentOutcome(error=failure("AGENT_ERROR", f"exit code {exit_code}: {reason}"))

@@ -27,7 +27,7 @@ from podium.ports.provider import (
     Usage,
     Variable,
 )
-from podium.providers import failing, reading, results
+from podium.providers import failure_codes, reading, results
 from podium.providers.reading import Object
 from podium.providers.settings import ignored
 
@@ -92,13 +92,13 @@ class Template:
             files[request.folder / "system-prompt.txt"] = settings.system_prompt.encode()
         if request.schema is not None:
             files[request.folder / "schema.json"] = results.schema_text(request.schema).encode()
-        environment = {**self.env, **_told(request, files)}
+        environment = {**self.env, **_variables(request, files)}
         content = prompt.encode() if self.stdin == "prompt" else b""
         return ProcessCall((*self.argv, *settings.args), content, prompt, environment, files)
 
     def observe(self, line: bytes) -> Progress | None:
         if self.result == "text":
-            return Progress(text=reading.told(line.decode("utf-8", "replace"))) if line.strip() else None
+            return Progress(text=reading.one_line(line.decode("utf-8", "replace"))) if line.strip() else None
         found = reading.as_object(line)
         session = _text(found, self.session_field) if found is not None else None
         return Progress(session_id=session) if session else None
@@ -115,9 +115,9 @@ class Template:
             structured = whole if whole is not None else results.json_in(text)
         if result.exit_code:
             words = reading.tail_of(result.stderr) or text
-            error = failing.failure("AGENT_ERROR", f"exit code {result.exit_code}: {words}")
+            error = failure_codes.failure("AGENT_ERROR", f"exit code {result.exit_code}: {words}")
         elif self.result == "json" and found is None:
-            error = failing.failure("AGENT_ERROR", "its output holds no JSON object")
+            error = failure_codes.failure("AGENT_ERROR", "its output holds no JSON object")
         else:
             wrong = results.why_not(request, text, structured, ())
             return AgentOutcome(text, structured, session or request.resume, self._usage(found), error=wrong)
@@ -135,7 +135,7 @@ class Template:
 
     def _object(self, stdout: Captured) -> Object | None:
         """The whole output, or else its last line that is an object."""
-        whole = reading.as_object(reading.head_of(stdout, reading.MOST_LINE).strip())
+        whole = reading.as_object(reading.head_of(stdout, reading.MAX_LINE).strip())
         if whole is not None:
             return whole
         last = None
@@ -161,7 +161,7 @@ def _text(found: Object | None, dotted: str | None) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _told(request: AgentRequest, files: Mapping[Path, bytes]) -> dict[str, str]:
+def _variables(request: AgentRequest, files: Mapping[Path, bytes]) -> dict[str, str]:
     settings = request.settings
     names = {path.name: str(path) for path in files}
     values = {

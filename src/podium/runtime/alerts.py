@@ -32,12 +32,12 @@ class Alerting:
     async def raise_alert(self, run_id: RunId, alert: Alert) -> bool:
         """Record an alert about a run; False if it had been raised before."""
         run = (await self._store.get_run(run_id)).identity
-        told = {"code": alert.code, "subject": alert.subject, "message": alert.message}
+        payload = {"code": alert.code, "subject": alert.subject, "message": alert.message}
         write = new_event(
             run,
             EventType.ALERT_RAISED,
             timestamp(self._clock.now()),
-            encode_payload(told),
+            encode_payload(payload),
             subject=f"{alert.code}:{alert.subject}",
         )
         (appended,) = await self._store.append(run_id, [write])

@@ -21,7 +21,7 @@ import msgspec
 
 from podium.errors import InvalidEvent, LogMoved, PodiumError, StaleFence, StoreUnavailable
 from podium.log.events import (
-    MOST_PAYLOAD_BYTES,
+    MAX_PAYLOAD_BYTES,
     EventRecord,
     EventType,
     EventWrite,
@@ -55,15 +55,15 @@ from podium.runtime.writing import foreseen, new_event
 
 Observer = Callable[[Sequence[EventRecord]], None]
 
-_READ_AT_ONCE: Final = 5000
+_READ_BATCH: Final = 5000
 _LOOK_SECONDS: Final = 0.1
 # While the store is away.
 _LOOK_AGAIN_SECONDS: Final = 0.5
 # So that one commit does not grow without end while its caller waits.
-_MOST_AT_ONCE: Final = 500
+_BATCH_SIZE: Final = 500
 # What views wait for at most: so many records, or so long. A function that blocks this process must not hide itself.
-_MOST_UNTOLD: Final = 100
-_LONGEST_UNTOLD: Final = 0.25
+_MAX_PENDING_VIEWS: Final = 100
+_MAX_VIEW_DELAY: Final = 0.25
 # How many events pass before the machine is kept again: so many, and one for so many bytes that it takes.
 _KEEP_EVERY: Final = 5000
 _BYTES_PER_EVENT: Final = 64
@@ -110,7 +110,7 @@ class World:
 
 
 @dataclass(slots=True, eq=False)
-class Happening:
+class PendingEvent:
     """Something that is to be recorded."""
 
     event_type: str
@@ -155,7 +155,7 @@ class Driver:
         self._is_suspended = False
         self.machine = Machine(plan)
         self.machine.ended_iterations = deque()
-        self._inbox: deque[Happening] = deque()
+        self._inbox: deque[PendingEvent] = deque()
         # What the inbox answers: nobody may be asked for it a second time.
         self._answered: dict[_Key, int] = {}
         self._wake = asyncio.Event()
@@ -196,14 +196,14 @@ class Driver:
         """The number of the pause that running tasks finish in; None while the run is not paused or nothing runs."""
         return self.machine.pause_cycle if self.machine.hold.reasons and self._running else None
 
-    def happen(self, happening: Happening) -> None:
+    def submit(self, pending: PendingEvent) -> None:
         """Tell the driver of something; it is recorded in its turn."""
-        self._inbox.append(happening)
-        self._expect(happening, +1)
+        self._inbox.append(pending)
+        self._expect(pending, +1)
         self._wake.set()
 
-    def _expect(self, happening: Happening, number: int) -> None:
-        key = happening.answers
+    def _expect(self, pending: PendingEvent, number: int) -> None:
+        key = pending.answers
         if key is not None:
             left = self._answered.get(key, 0) + number
             if left > 0:
@@ -211,7 +211,7 @@ class Driver:
             else:
                 self._answered.pop(key, None)
 
-    def lose(self, reason: Exception) -> None:
+    def revoke(self, reason: Exception) -> None:
         """The lease is gone: stop without writing anything more."""
         self._lost = reason
         self._wake.set()
@@ -232,7 +232,7 @@ class Driver:
         watching = asyncio.create_task(self._watch())
         try:
             if not self.machine.terminal:
-                last = await self._until_it_holds(self._begin_again) or last
+                last = await self._retry_on_conflict(self._begin_again) or last
             while not self.machine.terminal:
                 if not self._inbox:
                     self._wake.clear()
@@ -273,7 +273,7 @@ class Driver:
     async def _read_next(self) -> list[EventRecord]:
         """What is in the log and not folded yet; however long the store is away."""
         read = partial(
-            self._world.log.read, self._identity.run_id, after=self.machine.last_seq, limit=_READ_AT_ONCE
+            self._world.log.read, self._identity.run_id, after=self.machine.last_seq, limit=_READ_BATCH
         )
         try:
             return await read()
@@ -320,7 +320,7 @@ class Driver:
                 continue
             self._outages.succeeded()
             if found:
-                self.happen(_NUDGE)
+                self.submit(_NUDGE)
 
     async def _begin_again(self) -> EventRecord | None:
         """After a replay: everything that is owed. What was begun before may have left processes behind."""
@@ -339,7 +339,7 @@ class Driver:
             self._engine_attempts[key] = self._engine_attempts.get(key, 1) + 1
             if isinstance(command, RunTask) and not command.step.idempotent:
                 # Nobody knows whether it happened: that is for the plan, or a person, to decide.
-                self.happen(Happening(EventType.STEP_INTERRUPTED, *key))
+                self.submit(PendingEvent(EventType.STEP_INTERRUPTED, *key))
         return await self._perform(owed)
 
     def _has_started(self, path: str, attempt: int) -> bool:
@@ -388,7 +388,9 @@ class Driver:
             case _:
                 return False
 
-    async def _until_it_holds(self, work: Callable[[], Awaitable[EventRecord | None]]) -> EventRecord | None:
+    async def _retry_on_conflict(
+        self, work: Callable[[], Awaitable[EventRecord | None]]
+    ) -> EventRecord | None:
         """Whatever others write in between, is folded before it is tried again: bounded by what they write."""
         while True:
             try:
@@ -401,41 +403,41 @@ class Driver:
     async def _take(self) -> EventRecord | None:
         """Fold what has happened, record it with all that follows from it, and act."""
         batch = _Batch(self)
-        taken: list[Happening] = []
+        taken: list[PendingEvent] = []
         try:
-            while self._inbox and len(batch.writes) < _MOST_AT_ONCE and not self.machine.terminal:
-                happening = self._inbox[0]
-                if happening is _NUDGE:
+            while self._inbox and len(batch.writes) < _BATCH_SIZE and not self.machine.terminal:
+                pending = self._inbox[0]
+                if pending is _NUDGE:
                     if taken:
                         break
                     self._inbox.popleft()
                     await self._read_on(batch)
                     continue
-                if happening.event_type in _ENDS_OF_TASKS and happening.encoded is None:
-                    await self._make_storable(happening)
+                if pending.event_type in _ENDS_OF_TASKS and pending.encoded is None:
+                    await self._make_storable(pending)
                 taken.append(self._inbox.popleft())
-                batch.fold(happening)
+                batch.fold(pending)
             last = await self._commit(batch)
         except LogMoved:
             self._inbox.extendleft(reversed(taken))
-            return await self._until_it_holds(self._rebuild)
-        for happening in taken:
-            self._expect(happening, -1)
+            return await self._retry_on_conflict(self._rebuild)
+        for pending in taken:
+            self._expect(pending, -1)
         self._keep_machine()
         return last
 
-    async def _make_storable(self, happening: Happening) -> None:
+    async def _make_storable(self, pending: PendingEvent) -> None:
         """Give it a payload that a store keeps. What cannot be kept is an end too: the step has failed."""
         try:
-            encoded = encode_payload(happening.payload)
-            if len(encoded) > MOST_PAYLOAD_BYTES and self._world.payloads is not None:
-                encoded = await spill(happening.payload, self._world.payloads())
+            encoded = encode_payload(pending.payload)
+            if len(encoded) > MAX_PAYLOAD_BYTES and self._world.payloads is not None:
+                encoded = await spill(pending.payload, self._world.payloads())
             check_payload(encoded)
-            happening.encoded = encoded
+            pending.encoded = encoded
         except InvalidEvent as error:
             told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
-            happening.event_type = EventType.STEP_FAILED
-            happening.payload = {"exitCode": _NOT_KEPT, "error": told}
+            pending.event_type = EventType.STEP_FAILED
+            pending.payload = {"exitCode": _NOT_KEPT, "error": told}
 
     async def _read_on(self, batch: "_Batch") -> None:
         """What others have written, in its order."""
@@ -467,7 +469,7 @@ class Driver:
                 # which got there first with the same. Who decided it acts on it.
                 batch.undo_begun()
                 self._check_that_it_fits(appended)
-                return await self._until_it_holds(self._rebuild)
+                return await self._retry_on_conflict(self._rebuild)
             self._found_again = None
             self._tell(records)
         elif batch.starts_tasks:
@@ -560,7 +562,7 @@ class Driver:
     def suspend(self, *, suspended: bool) -> None:
         """Begin no task, until the run has a slot again."""
         if self._is_suspended and not suspended:
-            self.happen(_NUDGE)
+            self.submit(_NUDGE)
         self._is_suspended = suspended
 
     def _check_that_it_fits(self, appended: Sequence[AppendedEvent]) -> None:
@@ -582,7 +584,7 @@ class Driver:
             return writes
         return [
             write
-            if len(write.payload) <= MOST_PAYLOAD_BYTES
+            if len(write.payload) <= MAX_PAYLOAD_BYTES
             else msgspec.structs.replace(
                 write, payload=await spill(msgspec.json.decode(write.payload), kept())
             )
@@ -605,13 +607,13 @@ class Driver:
             if path is not None and "[" in path and path not in self._items:
                 # Once the iteration has ended nobody knows it any more.
                 self._items[path] = self._item_now(path)
-        if len(self._untold) >= _MOST_UNTOLD or time.monotonic() >= self._views_due:
+        if len(self._untold) >= _MAX_PENDING_VIEWS or time.monotonic() >= self._views_due:
             self.tell_views()
         self._show(self._observers, records)
 
     def tell_views(self) -> None:
         """What they have not been told; now and then, since many records at a time take less than half as long."""
-        self._views_due = time.monotonic() + _LONGEST_UNTOLD
+        self._views_due = time.monotonic() + _MAX_VIEW_DELAY
         if self._untold:
             self._show(self._views, self._untold)
             self._untold = []
@@ -677,7 +679,7 @@ class Driver:
             self._sync_views()
 
         def done(result: TaskResult) -> None:
-            self.happen(Happening(result.event_type, *key, result.payload, engine_attempt))
+            self.submit(PendingEvent(result.event_type, *key, result.payload, engine_attempt))
 
         self._world.tasks.start(task, engine_attempt, done)
 
@@ -692,8 +694,8 @@ class Driver:
         if not self._world.tasks.stop(command.path, command.attempt, command.code, force=command.force):
             ended = stopped("CANCELLED" if command.code == "FORCED" else command.code)
             engine_attempt = self._engine_attempts.get((command.path, command.attempt), 1)
-            self.happen(
-                Happening(ended.event_type, command.path, command.attempt, ended.payload, engine_attempt)
+            self.submit(
+                PendingEvent(ended.event_type, command.path, command.attempt, ended.payload, engine_attempt)
             )
 
     def set_timer(self, timer: SetTimer) -> None:
@@ -711,7 +713,7 @@ class Driver:
             return
         self._timers.pop(timer.key, None)
         payload = {"key": timer.key}
-        self.happen(Happening(EventType.TIMER_FIRED, payload=payload, subject=timer.key, due=timer.due))
+        self.submit(PendingEvent(EventType.TIMER_FIRED, payload=payload, subject=timer.key, due=timer.due))
 
     def drop_timer(self, key: str) -> None:
         timer = self._timers.pop(key, None)
@@ -721,7 +723,7 @@ class Driver:
     def probe(self, probe: Probe) -> None:
         answers = [self._world.ask(question) for question in probe.questions]
         payload = {"key": probe.key, "answers": answers}
-        self.happen(Happening(EventType.PROBE_ANSWERED, payload=payload, subject=probe.key))
+        self.submit(PendingEvent(EventType.PROBE_ANSWERED, payload=payload, subject=probe.key))
 
     def now(self) -> Timestamp:
         return timestamp(self._clock.now())
@@ -738,7 +740,7 @@ _SUBJECTS: Final[dict[str, str]] = {
     EventType.BUDGET_CHARGED: "stepId",
 }
 _LOG: Final = logging.getLogger(__name__)
-_NUDGE: Final = Happening("")
+_NUDGE: Final = PendingEvent("")
 _ENDS_OF_TASKS: Final = frozenset(
     {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_INTERRUPTED}
 )
@@ -761,31 +763,31 @@ class _Batch:
         # No payload is larger than an event may be.
         self.fits = True
 
-    def fold(self, happening: Happening) -> None:
+    def fold(self, pending: PendingEvent) -> None:
         """Record something, and learn what follows from it."""
         driver = self._driver
         if not self.writes:
             self.after = driver.machine.last_seq
         write = new_event(
             driver._identity,
-            happening.event_type,
-            max(driver.now(), happening.due),
-            happening.encoded if happening.encoded is not None else encode_payload(happening.payload),
-            step_id=happening.path,
-            attempt=happening.attempt,
-            engine_attempt=happening.engine_attempt,
-            subject=happening.subject,
+            pending.event_type,
+            max(driver.now(), pending.due),
+            pending.encoded if pending.encoded is not None else encode_payload(pending.payload),
+            step_id=pending.path,
+            attempt=pending.attempt,
+            engine_attempt=pending.engine_attempt,
+            subject=pending.subject,
         )
-        self.fits &= len(write.payload) <= MOST_PAYLOAD_BYTES
+        self.fits &= len(write.payload) <= MAX_PAYLOAD_BYTES
         self.writes.append(write)
-        if happening.event_type == EventType.TIMER_FIRED and happening.subject is not None:
-            self.dropped.append(happening.subject)
-        whole_payload = encode_payload(happening.payload) if is_spilled(write.payload) else write.payload
+        if pending.event_type == EventType.TIMER_FIRED and pending.subject is not None:
+            self.dropped.append(pending.subject)
+        whole_payload = encode_payload(pending.payload) if is_spilled(write.payload) else write.payload
         record = foreseen(driver._identity, write, driver.machine.last_seq + 1, whole_payload)
-        driver._keep_context(happening.event_type)
+        driver._keep_context(pending.event_type)
         self.obey(driver.machine.advance(record))
-        if happening.event_type in _ENDS_OF_TASKS:
-            key = (str(happening.path), happening.attempt)
+        if pending.event_type in _ENDS_OF_TASKS:
+            key = (str(pending.path), pending.attempt)
             if key in driver._running:
                 driver._running.discard(key)
                 self._ended.append(key)
@@ -822,10 +824,10 @@ class _Batch:
                 case Probe():
                     self.acts.append(partial(driver.probe, command))
         for record in records:
-            told_apart_by = _SUBJECTS.get(record.event_type)
-            subject = record.payload[told_apart_by] if told_apart_by is not None else None
+            distinguished_by = _SUBJECTS.get(record.event_type)
+            subject = record.payload[distinguished_by] if distinguished_by is not None else None
             self.fold(
-                Happening(record.event_type, record.path, record.attempt, record.payload, subject=subject)
+                PendingEvent(record.event_type, record.path, record.attempt, record.payload, subject=subject)
             )
 
     def begin_waiting(self) -> None:
@@ -844,5 +846,5 @@ class _Batch:
             self._begun.append(key)
             attempt = driver._engine_attempts.get(key, 1)
             if not driver._has_started(*key):
-                self.fold(Happening(EventType.STEP_STARTED, *key, engine_attempt=attempt))
+                self.fold(PendingEvent(EventType.STEP_STARTED, *key, engine_attempt=attempt))
             self.acts.append(partial(driver.start, task))

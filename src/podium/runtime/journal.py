@@ -125,13 +125,13 @@ def _line(record: EventRecord) -> bytes:
         "timestamp": record.emitted_at,
         "run_id": record.run.run_id,
         "level": _LEVELS.get(record.event_type, "info"),
-        "message": told(record),
+        "message": describe_event(record),
         "step": record.step_id,
     }
     return msgspec.json.encode(line) + b"\n"
 
 
-def told(record: EventRecord) -> str:
+def describe_event(record: EventRecord) -> str:
     """An event in a sentence."""
     payload: dict[str, Any] = msgspec.json.decode(record.payload)
     error = payload.get("error") or {}

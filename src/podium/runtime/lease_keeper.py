@@ -33,7 +33,7 @@ class LeaseKeeper:
         self.lease = lease
         self._store = store
         self._ttl = ttl
-        self._tell = tell
+        self._record_lease = tell
         self._slots = slots
         self._wake = asyncio.Event()
         self._is_lapsed = False
@@ -71,7 +71,7 @@ class LeaseKeeper:
         """False if another driver has the run."""
         held = await self._store.held_lease(self.lease.run_id)
         if held is None or held.lease.owner != self.lease.owner:
-            driver.lose(_taken_over(self.lease.run_id))
+            driver.revoke(_taken_over(self.lease.run_id))
             return False
         driver.begin_reclaiming()
         # A claim that was not answered may have been made.
@@ -84,7 +84,7 @@ class LeaseKeeper:
         driver.suspend(suspended=claimed is None)
         if claimed is not None:
             self.lease = claimed
-            self._tell(claimed)
+            self._record_lease(claimed)
         return True
 
     async def _claim(self) -> Lease | None:

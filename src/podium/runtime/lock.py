@@ -106,12 +106,12 @@ class RunLock:
         except FileNotFoundError:
             return False
 
-    def tell(self, lease: Lease) -> None:
+    def record_lease(self, lease: Lease) -> None:
         """Write down who holds it."""
         if self._file is None:
             return
         self._lease = lease
-        told = {
+        content_facts = {
             "pid": os.getpid(),
             "timestamp": time.time(),
             "hostname": socket.gethostname(),
@@ -120,7 +120,7 @@ class RunLock:
             "boot_id": boot_id(),
             "lease": msgspec.to_builtins(lease),
         }
-        content = msgspec.json.encode(told)
+        content = msgspec.json.encode(content_facts)
         # In one write that covers what was there: whoever is killed in between leaves a file that can be read.
         length = os.fstat(self._file).st_size
         os.pwrite(self._file, content.ljust(length), 0)
@@ -139,13 +139,13 @@ class RunLock:
                     self._restore(self._lease)
             elif time.monotonic() - refreshed >= _REFRESH_SECONDS:
                 refreshed = time.monotonic()
-                self.tell(self._lease)
+                self.record_lease(self._lease)
 
     def _restore(self, lease: Lease) -> None:
         """Not if there is a file: it belongs to the process that has put it there."""
         deleted = self._file
         self._lock_new_file()
-        self.tell(lease)
+        self.record_lease(lease)
         if deleted is not None:
             os.close(deleted)
 
@@ -162,7 +162,7 @@ class RunLock:
             return msgspec.convert(lease, Lease)
         return None
 
-    def give(self) -> None:
+    def release(self) -> None:
         if self._file is not None:
             if self.is_held():
                 self._path.unlink(missing_ok=True)

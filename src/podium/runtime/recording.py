@@ -16,7 +16,7 @@ from podium.log.events import EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import Fence, WakeUp
 from podium.ports.store import AppendedEvent, EventLog
-from podium.runtime.patience import Patience
+from podium.runtime.shared_timeout import Patience
 
 WRITE_BUDGET: Final = timedelta(milliseconds=3000)
 _FIRST_PAUSE: Final = 0.05

@@ -21,9 +21,9 @@ from podium.ports.store import Outbox
 from podium.runtime.alerts import Alerting
 from podium.text import typed_reason
 
-MOST_FAILURES: Final = 10
+MAX_FAILURES: Final = 10
 FIRST_PAUSE: Final = timedelta(milliseconds=100)
-LONGEST_PAUSE: Final = timedelta(seconds=30)
+MAX_PAUSE: Final = timedelta(seconds=30)
 CLAIM_TTL: Final = timedelta(seconds=30)
 _IDLE: Final = 0.2
 
@@ -31,7 +31,7 @@ _IDLE: Final = 0.2
 def pause_after(failures: int, jitter: float) -> timedelta:
     """The wait after this many failures: 100 ms, doubling up to 30 s; `jitter` (0 to 1) takes up to half off."""
     doublings = min(failures - 1, 20)
-    full = min(LONGEST_PAUSE, FIRST_PAUSE * (1 << doublings))
+    full = min(MAX_PAUSE, FIRST_PAUSE * (1 << doublings))
     return full * (1 - jitter / 2)
 
 
@@ -83,7 +83,7 @@ class Relay:
             await self._outbox.delivered(claim, delivered)
             return
         failures = claim.failures + 1
-        if failures < MOST_FAILURES:
+        if failures < MAX_FAILURES:
             await self._outbox.failed(claim, error, retry_in=pause_after(failures, self._jitter()))
             return
         # The alert first: after a crash in between, the next relay finds it raised and buries the event. The other

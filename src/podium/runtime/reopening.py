@@ -91,9 +91,13 @@ class Reopening:
             self._driver = holders.describe(held.lease.owner)
 
     def _ended_elsewhere(self, run: Run) -> str:
-        told = f"run {self.run_id!r} was driven by {self._driver} and has ended ({run.status.value.lower()})"
+        message = (
+            f"run {self.run_id!r} was driven by {self._driver} and has ended ({run.status.value.lower()})"
+        )
         return (
-            told if run.status is RunStatus.COMPLETED else f"{told}; `podium resume {self.run_id}` reopens it"
+            message
+            if run.status is RunStatus.COMPLETED
+            else f"{message}; `podium resume {self.run_id}` reopens it"
         )
 
     async def _reopened_elsewhere(self, run: Run) -> str:

@@ -18,8 +18,8 @@ from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.drive import Driver, World
 from podium.runtime.journal import Journal
-from podium.runtime.kept_plan import PLAN, is_plan_file, load_plan
 from podium.runtime.lock import RunLock, RunLocked
+from podium.runtime.plan_file import PLAN, is_plan_file, load_plan
 from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import MakeFolder, RunValues, is_value, value_name, values_of
@@ -50,7 +50,7 @@ async def restore_directory(
             name for name in await _mentioned(store, run, directory) if not (directory.path / name).exists()
         ]
     finally:
-        lock.give()
+        lock.release()
 
 
 async def restore_files(store: Store, directory: RunDirectory, run: Run, values: RunValues) -> None:

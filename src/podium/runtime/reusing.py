@@ -36,9 +36,9 @@ from podium.text import reason_of
 
 _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
 # How far `cache: true` looks back.
-_MOST_RUNS: Final = 50
-_MOST_EVENTS: Final = 20_000
-_READ_AT_ONCE: Final = 5000
+_MAX_RUNS: Final = 50
+_MAX_EVENTS: Final = 20_000
+_READ_BATCH: Final = 5000
 # Of the earlier attempt, and not of this one: nothing was spent here.
 _NOT_TAKEN_OVER: Final = ("usage", "changed")
 
@@ -49,7 +49,7 @@ async def results_before(
     """What had ended when a step was first reached; None if it never was."""
     results: dict[tuple[str, int], TaskResult] = {}
     after = 0
-    while records := await log.read(original, after=after, limit=_READ_AT_ONCE):
+    while records := await log.read(original, after=after, limit=_READ_BATCH):
         after = records[-1].run_seq
         for record in records:
             if record.step_id == step:
@@ -100,7 +100,7 @@ async def before(log: EventLog, run_id: RunId, plan: Plan | None) -> Before:
     """`plan`: what that run was carried out with, if it is still known."""
     found = Before(run_id, steps=dict(walk(plan.workflow)) if plan is not None else {})
     after = 0
-    while records := await log.read(run_id, after=after, limit=_READ_AT_ONCE):
+    while records := await log.read(run_id, after=after, limit=_READ_BATCH):
         after = records[-1].run_seq
         for record in records:
             if record.step_id is not None:
@@ -117,17 +117,17 @@ async def cached_results(store: Store, run: Run) -> dict[str, EventRecord]:
         project_id=identity.project_id,
         environment_id=identity.environment_id,
         plan_id=identity.plan_id,
-        limit=_MOST_RUNS,
+        limit=_MAX_RUNS,
     )
     found: dict[str, EventRecord] = {}
-    left = _MOST_EVENTS
+    left = _MAX_EVENTS
     for earlier in (await store.runs.page(identity.tenant_id, query)).runs:
         if earlier.identity.run_id == identity.run_id or earlier.created_at > run.created_at:
             continue
         after = 0
         of_run: dict[str, EventRecord] = {}
         while left > 0 and (
-            records := await store.read(earlier.identity.run_id, after=after, limit=min(left, _READ_AT_ONCE))
+            records := await store.read(earlier.identity.run_id, after=after, limit=min(left, _READ_BATCH))
         ):
             after = records[-1].run_seq
             left -= len(records)
@@ -166,7 +166,7 @@ class Reuse:
         self._before = before
         self._values = values
 
-    def needs_no_look(self, order: TaskOrder) -> bool:
+    def has_no_inputs(self, order: TaskOrder) -> bool:
         """Whether the attempt is given no files, and no earlier one may stand for it."""
         if self._before is not None or getattr(order.step.body, "work", PLAIN_WORK).cache:
             return False

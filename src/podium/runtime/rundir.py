@@ -28,7 +28,7 @@ from podium.permissions import folder_mode
 from podium.text import reason_of
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._\[\]#@+=, -]")
-_MOST_NAME: Final = 150
+_MAX_NAME: Final = 150
 _STEPS: Final = "logs/steps"
 _OUTPUTS: Final = "outputs"
 
@@ -130,9 +130,9 @@ def _log_name(path: str, attempt: int, kind: str) -> str:
 def file_name(path: str) -> str:
     """A step's path as the name of a file: readable, and never the same for two steps."""
     name = _UNSAFE.sub(lambda found: "~" if found[0] == "/" else "_", path)
-    if name == path.replace("/", "~") and len(name) <= _MOST_NAME and not name.startswith("."):
+    if name == path.replace("/", "~") and len(name) <= _MAX_NAME and not name.startswith("."):
         return name
-    return f"{name[:_MOST_NAME].lstrip('.')}-{sha256(path.encode()).hexdigest()[:12]}"
+    return f"{name[:_MAX_NAME].lstrip('.')}-{sha256(path.encode()).hexdigest()[:12]}"
 
 
 def inside(root: Path, path: str, *, what: str, itself: bool = False) -> Path:

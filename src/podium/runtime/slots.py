@@ -116,7 +116,7 @@ class SlotWaiter:
         """The run's lease, with a slot; None if the run was cancelled while it waited."""
         try:
             while True:
-                await self._stand_in_line()
+                await self._enqueue()
                 lease = await claim()
                 if lease is not None:
                     self._say_over()
@@ -136,7 +136,7 @@ class SlotWaiter:
         finally:
             await self._leave_line()
 
-    async def _stand_in_line(self) -> None:
+    async def _enqueue(self) -> None:
         """Claim a place, and keep it."""
         if self._place is not None:
             self._place = await self._store.renew(self._place, ttl=self._ttl)

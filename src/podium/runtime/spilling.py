@@ -16,7 +16,7 @@ import msgspec
 
 from podium.errors import ContentMissing, PayloadTooLarge, PodiumError
 from podium.log.artifacts import ArtifactRef
-from podium.log.events import MOST_PAYLOAD_BYTES, EventRecord, encode_payload
+from podium.log.events import MAX_PAYLOAD_BYTES, EventRecord, encode_payload
 from podium.log.ids import RunId
 from podium.ports.artifacts import ArtifactNotFound, ArtifactStore
 from podium.ports.store import Contents
@@ -116,7 +116,7 @@ def _ref_of(content: bytes, kind: str) -> ArtifactRef:
 async def spill(payload: Mapping[str, Any], values: Values) -> bytes:
     """The bytes of a payload that fits into an event: its largest fields, as many as need be, moved away."""
     encoded = encode_payload(payload)
-    if len(encoded) <= MOST_PAYLOAD_BYTES:
+    if len(encoded) <= MAX_PAYLOAD_BYTES:
         return encoded
     fields = dict(payload)
     sizes = {name: len(encode_payload(value)) for name, value in fields.items() if name not in NEVER_SPILLED}
@@ -126,10 +126,10 @@ async def spill(payload: Mapping[str, Any], values: Values) -> bytes:
         ref = await values.put(encode_payload(fields[name]), kind=_KIND)
         fields[name] = {_MARK: msgspec.to_builtins(ref)}
         encoded = encode_payload(fields)
-        if len(encoded) <= MOST_PAYLOAD_BYTES:
+        if len(encoded) <= MAX_PAYLOAD_BYTES:
             return encoded
     raise PayloadTooLarge(
-        f"a payload has {len(encoded)} bytes even without its large values; at most {MOST_PAYLOAD_BYTES} are kept"
+        f"a payload has {len(encoded)} bytes even without its large values; at most {MAX_PAYLOAD_BYTES} are kept"
     )
 
 

@@ -26,8 +26,8 @@ from podium.runtime.view_trouble import ViewTrouble
 _SECONDS: Final = 0.25
 # No more than a twentieth of the time goes into writing it.
 _SHARE: Final = 20
-MOST_ITERATIONS: Final = 1000
-MOST_INNER_ITERATIONS: Final = 10_000
+MAX_ITERATIONS: Final = 1000
+MAX_INNER_ITERATIONS: Final = 10_000
 _TIMED_OUT: Final = 3
 
 
@@ -514,14 +514,14 @@ class _Inner:
 
     def end(self, loop: "_Loop", index: int) -> None:
         self._ended.append((loop, index))
-        if len(self._ended) <= MOST_INNER_ITERATIONS:
+        if len(self._ended) <= MAX_INNER_ITERATIONS:
             return
         loop, index = self._ended.popleft()
         if not loop.has_failed(index):
             loop.forget(index)
             return
         self._old_failures.append((loop, index))
-        if len(self._old_failures) > MOST_INNER_ITERATIONS:
+        if len(self._old_failures) > MAX_INNER_ITERATIONS:
             loop, index = self._old_failures.popleft()
             loop.forget(index)
 
@@ -589,10 +589,10 @@ class _Loop:
             self._ended.remove(one.index)
 
     def _forget_the_oldest(self) -> None:
-        if len(self._ended) <= MOST_ITERATIONS:
+        if len(self._ended) <= MAX_ITERATIONS:
             return
         index = self._ended.popleft()
-        if self.has_failed(index) and self._old_failures < MOST_ITERATIONS:
+        if self.has_failed(index) and self._old_failures < MAX_ITERATIONS:
             self._old_failures += 1
         else:
             self.forget(index)

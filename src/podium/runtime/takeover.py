@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from podium.log.events import (
-    MOST_PAYLOAD_BYTES,
+    MAX_PAYLOAD_BYTES,
     EventRecord,
     EventType,
     EventWrite,
@@ -31,7 +31,7 @@ from podium.ports.store import EventLog
 from podium.runtime.spilling import Values, spill, whole
 from podium.runtime.writing import foreseen, new_event
 
-_READ_AT_ONCE: Final = 5000
+_READ_BATCH: Final = 5000
 _ENDS: Final = frozenset(
     {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED, EventType.STEP_INTERRUPTED}
 )
@@ -105,7 +105,7 @@ class Takeovers:
     async def _storable(self, payload: dict[str, Any]) -> bytes:
         """Inputs can be large."""
         encoded = encode_payload(payload)
-        if self._payloads is None or len(encoded) <= MOST_PAYLOAD_BYTES:
+        if self._payloads is None or len(encoded) <= MAX_PAYLOAD_BYTES:
             return encoded
         return await spill(payload, self._payloads())
 
@@ -113,7 +113,7 @@ class Takeovers:
         """What was recorded before the step was first reached."""
         found: list[EventRecord] = []
         after = 0
-        while records := await self._log.read(original.run_id, after=after, limit=_READ_AT_ONCE):
+        while records := await self._log.read(original.run_id, after=after, limit=_READ_BATCH):
             after = records[-1].run_seq
             for record in records:
                 if record.step_id == original.step:
@@ -164,7 +164,7 @@ class Takeovers:
             self._identity,
             record.event_type,
             at,
-            encoded if len(encoded) <= MOST_PAYLOAD_BYTES else record.payload,
+            encoded if len(encoded) <= MAX_PAYLOAD_BYTES else record.payload,
             step_id=record.step_id,
             attempt=record.logical_attempt_id,
             engine_attempt=record.engine_attempt_id,
@@ -272,7 +272,7 @@ def _as_started_here(
 def _as_decided(start: EventWrite, owed: Record, original: Original) -> EventWrite:
     """What an approval asks can read differently in this run's plan."""
     encoded = encode_payload({**owed.payload, "reusedFrom": original.run_id})
-    return msgspec.structs.replace(start, payload=encoded) if len(encoded) <= MOST_PAYLOAD_BYTES else start
+    return msgspec.structs.replace(start, payload=encoded) if len(encoded) <= MAX_PAYLOAD_BYTES else start
 
 
 async def _numbered(

@@ -55,7 +55,7 @@ def random_uuid() -> str:
     try:
         digits = _random.pop()
     except IndexError:
-        drawn = os.urandom(16 * _DRAWN_AT_ONCE).hex()
+        drawn = os.urandom(16 * _RANDOM_BATCH).hex()
         digits, *others = [drawn[at : at + 32] for at in range(0, len(drawn), 32)]
         _random.extend(others)
     variant = _VARIANTS[digits[16]]
@@ -65,5 +65,5 @@ def random_uuid() -> str:
 # Randomness that was drawn and not used yet. A process that forks leaves none of it to its child.
 _random: list[str] = []
 os.register_at_fork(after_in_child=_random.clear)
-_DRAWN_AT_ONCE: Final = 64
+_RANDOM_BATCH: Final = 64
 _VARIANTS: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}

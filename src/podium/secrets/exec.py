@@ -27,7 +27,7 @@ from podium.environment import inheritable
 from podium.ports.secrets import SecretProviderFailed
 from podium.secrets.source import Scope
 
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 _TRY_IT: Final = "Run it by hand with the same standard input to see what it says."
 
 
@@ -52,14 +52,14 @@ class ExecSecrets:
         return {name: answer[name] for name in names if name in answer}
 
     async def _ask(self, command: Sequence[str], question: bytes) -> bytes:
-        with _pipe() as (mouth, ear), _readable(question) as asked:
+        with _pipe() as (write_end, read_end), _readable(question) as asked:
             try:
                 # Descriptors of our own: `wait` of a process with asyncio's pipes returns only when these are closed,
                 # and whoever the program has started may hold them open for ever.
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     stdin=asked,
-                    stdout=mouth,
+                    stdout=write_end,
                     stderr=DEVNULL,
                     start_new_session=True,
                     env=inheritable(os.environ),
@@ -69,10 +69,10 @@ class ExecSecrets:
                     f"{command[0]} cannot be started: {error.strerror}. "
                     "Check the argument list of the provider 'exec'."
                 ) from error
-            mouth.close()
+            write_end.close()
             try:
                 async with asyncio.timeout(self._timeout.total_seconds()):
-                    answer = await _listen(ear)
+                    answer = await _listen(read_end)
                     # It would write for ever, and we would wait for it.
                     if answer is None:
                         _kill(process)
@@ -86,7 +86,7 @@ class ExecSecrets:
                 _kill(process)
                 await process.wait()
         if answer is None:
-            raise SecretProviderFailed(f"{command[0]} answered with more than {_MOST_BYTES} bytes. {_TRY_IT}")
+            raise SecretProviderFailed(f"{command[0]} answered with more than {_MAX_BYTES} bytes. {_TRY_IT}")
         if status != 0:
             raise SecretProviderFailed(f"{command[0]} ended with exit code {status}. {_TRY_IT}")
         return answer
@@ -96,8 +96,8 @@ class ExecSecrets:
 def _pipe() -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """The end that is written to, and the end that is read."""
     read, write = os.pipe()
-    with os.fdopen(write, "wb", buffering=0) as mouth, os.fdopen(read, "rb", buffering=0) as ear:
-        yield mouth, ear
+    with os.fdopen(write, "wb", buffering=0) as write_end, os.fdopen(read, "rb", buffering=0) as read_end:
+        yield write_end, read_end
 
 
 @contextmanager
@@ -109,14 +109,14 @@ def _readable(question: bytes) -> Iterator[BinaryIO]:
         yield file
 
 
-async def _listen(ear: BinaryIO) -> bytes | None:
+async def _listen(read_end: BinaryIO) -> bytes | None:
     """The answer, or None if it is too long to be one."""
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), ear
+        lambda: asyncio.StreamReaderProtocol(reader), read_end
     )
     try:
-        await reader.readexactly(_MOST_BYTES + 1)
+        await reader.readexactly(_MAX_BYTES + 1)
     except asyncio.IncompleteReadError as whole:
         return whole.partial
     finally:

@@ -15,7 +15,7 @@ from typing import Final
 from podium.ports.secrets import SecretProviderFailed
 from podium.secrets.source import Scope
 
-_MOST_BYTES: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 class FileSecrets:
@@ -50,7 +50,7 @@ def _read(folder: Path, name: str) -> str | None:
         ) from error
     if data is None:
         raise SecretProviderFailed(
-            f"secret {name!r} is no file with at most {_MOST_BYTES} bytes: {folder / name}. "
+            f"secret {name!r} is no file with at most {_MAX_BYTES} bytes: {folder / name}. "
             "Put the value, and nothing else, into a regular file."
         )
     return _text(data, folder / name)
@@ -64,10 +64,10 @@ def _content(path: Path) -> bytes | None:
         if not stat.S_ISREG(os.fstat(file).st_mode):
             return None
         with os.fdopen(file, "rb", closefd=False) as opened:
-            data = opened.read(_MOST_BYTES + 1)
+            data = opened.read(_MAX_BYTES + 1)
     finally:
         os.close(file)
-    return data if len(data) <= _MOST_BYTES else None
+    return data if len(data) <= _MAX_BYTES else None
 
 
 def _text(data: bytes, path: Path) -> str:

@@ -370,7 +370,7 @@ class MemoryStore:
                 self._is_live(kept, "") for kept in self._runs.values() if scope in _scopes_of_row(kept.row)
             )
             if live >= most:
-                return rules.told_limit(scope, most)
+                return rules.describe_limit(scope, most)
         return None
 
     # --- wake-ups and snapshots -------------------------------------------------------------------

@@ -22,7 +22,7 @@ from podium.log.transitions import EXCLUDED_BY, TERMINAL, RunStatus, run_status_
 from podium.ports.store import AppendedEvent, SlotLine
 
 # Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.
-BUS_ROWS_AT_ONCE: Final = 10_000
+BUS_BATCH_SIZE: Final = 10_000
 
 
 class BusState(StrEnum):
@@ -246,7 +246,7 @@ def scopes(run: RunIdentity, concurrency_key: str | None) -> list[tuple[str, str
     return [(run.tenant_id, scope, name) for scope, name in named]
 
 
-def told_limit(scope: tuple[str, str, str], most: int) -> str:
+def describe_limit(scope: tuple[str, str, str], most: int) -> str:
     _, kind, name = scope
     return f"the limit of {most} runs at once for {kind} {name!r}"
 

@@ -18,7 +18,7 @@ from podium.log.times import is_timestamp
 from podium.ports.store import Limit
 
 # Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
-_MOST_NAME_BYTES: Final = 1100
+_MAX_NAME_BYTES: Final = 1100
 
 
 def check_name(kind: str, value: str) -> None:
@@ -26,13 +26,13 @@ def check_name(kind: str, value: str) -> None:
     if "\0" in value:
         raise InvalidId(f"{kind} {_shown(value)} is no name: leave out the NUL")
     try:
-        too_long = len(value) * 4 > _MOST_NAME_BYTES and len(value.encode()) > _MOST_NAME_BYTES
+        too_long = len(value) * 4 > _MAX_NAME_BYTES and len(value.encode()) > _MAX_NAME_BYTES
         if not too_long:
             value.encode()
     except UnicodeEncodeError as error:
         raise InvalidId(f"{kind} {_shown(value)} is no name: it has half a character") from error
     if too_long:
-        raise InvalidId(f"{kind} {_shown(value)} is too long: use at most {_MOST_NAME_BYTES} bytes of UTF-8")
+        raise InvalidId(f"{kind} {_shown(value)} is too long: use at most {_MAX_NAME_BYTES} bytes of UTF-8")
 
 
 def could_be_kept(*names: str | None) -> bool:

@@ -19,7 +19,7 @@ from tests.promises.postgres.world import PostgresWorld
 BUDGET = timedelta(seconds=0.2)
 # The budget, the second that the server has to give up first, and room for a busy machine.
 IN_TIME = 4.0
-MOST_MESSAGES = 12
+MAX_MESSAGES = 12
 
 
 async def open_through(proxy: Proxy, world: PostgresWorld) -> PostgresStore:
@@ -35,7 +35,7 @@ def test_a_server_that_never_answers_is_not_waited_for_whenever_it_falls_silent(
         async with Proxy(world.conninfo) as proxy:
             store = await open_through(proxy, world)
             told: list[str] = []
-            for after in range(MOST_MESSAGES):
+            for after in range(MAX_MESSAGES):
                 await store.get_run(R1)  # there is a connection
                 write = event("r1", "StepStarted", f"s{after}")
                 proxy.swallow(after=after)
@@ -51,7 +51,7 @@ def test_a_server_that_never_answers_is_not_waited_for_whenever_it_falls_silent(
                 assert time.monotonic() - began < IN_TIME
                 (answer,) = await store.append(R1, [write], fence=lease.fence)
                 assert (answer.record.run_seq, answer.duplicate) == (3 + after, False)
-            assert 3 <= len(told) < MOST_MESSAGES - 1
+            assert 3 <= len(told) < MAX_MESSAGES - 1
             # Only of the last message, COMMIT, nobody knows whether it arrived.
             assert all("check that the server runs" in text for text in told[:-1])
             assert "whether anything was stored is unknown; repeat the same call" in told[-1]
@@ -89,7 +89,7 @@ def test_a_connection_on_which_the_server_falls_silent_while_it_is_made_is_not_w
         await started(world.store)
         async with Proxy(world.conninfo) as proxy:
             told: list[str] = []
-            while len(told) < MOST_MESSAGES:
+            while len(told) < MAX_MESSAGES:
                 store = await open_through(proxy, world)  # has no connection yet
                 proxy.swallow(after=len(told))
                 began = time.monotonic()
@@ -105,7 +105,7 @@ def test_a_connection_on_which_the_server_falls_silent_while_it_is_made_is_not_w
                     await store.close()
                 assert time.monotonic() - began < IN_TIME
             # The handshake, the settings and the question.
-            assert 3 <= len(told) < MOST_MESSAGES
+            assert 3 <= len(told) < MAX_MESSAGES
             assert all("nothing was acknowledged: check that the server runs" in text for text in told)
 
     world.run(scenario())

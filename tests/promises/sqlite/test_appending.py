@@ -91,7 +91,7 @@ def test_an_id_that_nobody_can_have_does_not_trouble_the_others(world: SqliteWor
 def test_more_appends_than_are_made_together_are_all_stored(world: SqliteWorld) -> None:
     async def scenario() -> None:
         store = world.store
-        names = [f"r{number}" for number in range(writer._MOST_TOGETHER * 2 + 3)]
+        names = [f"r{number}" for number in range(writer._MAX_APPENDS_TOGETHER * 2 + 3)]
         leases = [await started(store, name) for name in names]
         answers = await _at_once(
             store,

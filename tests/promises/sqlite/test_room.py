@@ -9,7 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
-from podium.stores.sqlite.room import WalRoom
+from podium.stores.sqlite.wal_prealloc import WalRoom
 
 
 def database(path: Path) -> apsw.Connection:

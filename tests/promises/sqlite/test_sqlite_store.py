@@ -318,7 +318,7 @@ class TestWriting:
                 await asyncio.sleep(0.001)
                 assert time.monotonic() - began < 0.5
             assert not waiting.done()
-            world.other._lock.give()
+            world.other._lock.release()
             await waiting
 
         world.run(scenario())
@@ -470,7 +470,7 @@ class TestMaintenance:
     def test_a_large_run_is_removed_in_small_transactions_that_can_be_cut_short(
         self, world: SqliteWorld, raw: apsw.Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("podium.stores.sqlite.maintenance._MOST_AT_ONCE", 10)
+        monkeypatch.setattr("podium.stores.sqlite.maintenance._BATCH_SIZE", 10)
 
         async def scenario() -> None:
             for run_id in ("r1", "r2"):

@@ -163,7 +163,7 @@ async def _append_and_stop(path: Path, fence: Fence, moment: str, pipe: int) -> 
     if moment == "before its transaction":
         store._lock.take()
         _stand_still()
-        store._lock.give()
+        store._lock.release()
     else:
         commits = iter([None, _stand_still])
 

@@ -26,7 +26,7 @@ from podium.machine import RULES_VERSION
 from podium.machine.commands import Question, RunTask
 from podium.plan.plan import Agent, Command, Plan
 from podium.ports.store import Store
-from podium.runtime.drive import Driver, Happening, Observer, World
+from podium.runtime.drive import Driver, Observer, PendingEvent, World
 from podium.runtime.tasks.order import TaskResult, completed, failed, stopped
 from podium.stores.memory import MemoryStore
 
@@ -168,8 +168,8 @@ class Scripted:
             driver = self.begin(lease, log)
             records = await self.store.read(self.run_id, limit=3)
             if not any(record.event_type == EventType.RUN_STARTED for record in records):
-                driver.happen(
-                    Happening(
+                driver.submit(
+                    PendingEvent(
                         EventType.RUN_STARTED, payload={"rulesVersion": RULES_VERSION, "inputs": inputs}
                     )
                 )

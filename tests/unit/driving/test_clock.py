@@ -12,7 +12,7 @@ from podium.log.events import EventRecord, EventType
 from podium.log.leases import Lease
 from podium.log.times import moment
 from podium.machine import RULES_VERSION
-from podium.runtime.drive import Driver, Happening, World
+from podium.runtime.drive import Driver, PendingEvent, World
 from podium.runtime.drive_clock import DriveClock
 from podium.testing.clock import VirtualClock
 from podium.testing.virtual_time import run_virtually
@@ -114,7 +114,9 @@ def test_a_signal_from_a_clock_a_day_ahead_neither_ends_an_hour_early_nor_delays
         loop = asyncio.get_running_loop()
         lease = await run.claim()
         driver = run.begin(lease)
-        driver.happen(Happening(EventType.RUN_STARTED, payload={"rulesVersion": RULES_VERSION, "inputs": {}}))
+        driver.submit(
+            PendingEvent(EventType.RUN_STARTED, payload={"rulesVersion": RULES_VERSION, "inputs": {}})
+        )
         driving = asyncio.create_task(driver.drive())
         await asyncio.sleep(1)
         early = signal(run.identity, "RESUME")

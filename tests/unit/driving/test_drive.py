@@ -433,7 +433,7 @@ def test_a_signal_right_after_a_crash_does_not_make_a_step_in_doubt_run() -> Non
 def test_a_driver_without_its_lease_writes_nothing_more() -> None:
     async def scenario() -> None:
         run = await Scripted(plan_of(THREE), memory()).create()
-        run.tasks.on_start = lambda _task: run.driver.lose(StaleFence("taken over"))  # type: ignore[union-attr]
+        run.tasks.on_start = lambda _task: run.driver.revoke(StaleFence("taken over"))  # type: ignore[union-attr]
         with pytest.raises(StaleFence):
             await run.drive()
         assert types(await run.log()) == ["RunQueued", "RunStarted", "StepStarted"]
@@ -621,7 +621,7 @@ class BlockingTasks(ScriptedTasks):
 def test_views_that_have_waited_long_are_told_of_a_step_before_it_can_block_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("podium.runtime.drive._LONGEST_UNTOLD", 0.0)
+    monkeypatch.setattr("podium.runtime.drive._MAX_VIEW_DELAY", 0.0)
 
     async def scenario() -> None:
         tasks = BlockingTasks()

@@ -83,7 +83,7 @@ def test_a_live_holder_is_waited_for_ten_seconds_unless_told_otherwise(
     monkeypatch.setattr("podium.runtime.lock.asyncio.sleep", sleep)
     with pytest.raises(RunLocked):
         asyncio.run(RunLock(path, "r1").take(nobody))
-    holder.give()
+    holder.release()
     assert 10 <= now < 11
 
 
@@ -105,10 +105,10 @@ def test_what_a_dead_holder_left_is_taken_over_at_once(path: Path, left: bytes) 
     lock = RunLock(path, "r1")
     take(lock)
     assert lock.lease_before() is None
-    lock.tell(LEASE)
+    lock.record_lease(LEASE)
     told = json.loads(path.read_bytes())
     assert (told["pid"], told["run_id"]) == (os.getpid(), "r1")
-    lock.give()
+    lock.release()
     assert not path.exists()
 
 
@@ -116,16 +116,16 @@ def test_what_a_dead_holder_left_is_taken_over_at_once(path: Path, left: bytes) 
 def test_the_lease_of_a_process_that_is_gone_is_known_to_its_successor(path: Path) -> None:
     first = RunLock(path, "r1")
     take(first)
-    first.tell(LEASE)
+    first.record_lease(LEASE)
     kept = path.read_bytes()
-    first.give()
+    first.release()
     path.write_bytes(kept)
     second = RunLock(path, "r1")
     take(second)
     assert second.lease_before() == LEASE
     # Another host's process may live: its lease lapses in its own time.
     elsewhere = {**json.loads(kept), "hostname": "elsewhere"}
-    second.give()
+    second.release()
     path.write_bytes(msgspec.json.encode(elsewhere))
     third = RunLock(path, "r1")
     take(third)
@@ -136,7 +136,7 @@ def test_the_lease_of_a_process_that_is_gone_is_known_to_its_successor(path: Pat
 def test_who_gets_the_lease_of_a_frozen_holder_has_a_lock_of_its_own(path: Path) -> None:
     frozen = RunLock(path, "r1")
     take(frozen)
-    frozen.tell(LEASE)
+    frozen.record_lease(LEASE)
 
     async def lapsed() -> Lease | None:
         return msgspec.structs.replace(LEASE, owner="successor")
@@ -145,13 +145,13 @@ def test_who_gets_the_lease_of_a_frozen_holder_has_a_lock_of_its_own(path: Path)
     got = take(successor, claim=lapsed)
     assert got is not None
     assert got.owner == "successor"
-    successor.tell(got)
+    successor.record_lease(got)
     # The old holder comes back and gives up: what it finds is not its own.
-    frozen.give()
+    frozen.release()
     assert json.loads(path.read_bytes())["lease"]["owner"] == "successor"
     with pytest.raises(RunLocked):
         take(RunLock(path, "r1"))
-    successor.give()
+    successor.release()
     assert not path.exists()
 
 
@@ -160,7 +160,7 @@ def test_a_shorter_story_leaves_nothing_of_a_longer_one(path: Path) -> None:
     path.write_text(json.dumps({"pid": 1, "remark": "x" * 5000}))
     lock = RunLock(path, "r1")
     take(lock)
-    lock.tell(LEASE)
+    lock.record_lease(LEASE)
     assert json.loads(path.read_bytes())["pid"] == os.getpid()
 
 
@@ -171,7 +171,7 @@ def test_a_holder_puts_a_deleted_lock_file_back(path: Path, monkeypatch: pytest.
     async def scenario() -> None:
         held = RunLock(path, "r1")
         await held.take(nobody)
-        held.tell(LEASE)
+        held.record_lease(LEASE)
         refreshing = asyncio.create_task(held.refresh())
         path.unlink()
         async with asyncio.timeout(20):
@@ -181,7 +181,7 @@ def test_a_holder_puts_a_deleted_lock_file_back(path: Path, monkeypatch: pytest.
         assert json.loads(path.read_bytes())["lease"]["owner"] == "me"
         with pytest.raises(RunLocked):
             await RunLock(path, "r1").take(nobody, wait=0)
-        held.give()
+        held.release()
         assert not path.exists()
 
     asyncio.run(scenario())
@@ -196,7 +196,7 @@ def test_a_holder_leaves_the_lock_file_of_its_successor_alone(
     async def scenario() -> None:
         held, successor = RunLock(path, "r1"), RunLock(path, "r1")
         await held.take(nobody)
-        held.tell(LEASE)
+        held.record_lease(LEASE)
         path.unlink()
         await successor.take(nobody)
         refreshing = asyncio.create_task(held.refresh())

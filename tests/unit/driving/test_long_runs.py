@@ -29,7 +29,7 @@ from tests.promises.sqlite.disks import CountingDisk
 
 _names = count()
 NOTHING = "tests:nothing"
-MOST_BYTES = 4 * 4096
+MAX_BYTES = 4 * 4096
 AT_ONCE = "      parallel: true\n      max_workers: 10\n"
 
 
@@ -138,7 +138,7 @@ def test_the_last_events_of_a_long_run_cost_what_the_first_ones_did(
     print(f"{bytes_first:,.0f} bytes written at first, {bytes_last:,.0f} at last")
     assert calls_last < calls_first * 1.2
     # Each event has a place of its own in the index of keys, in a page that a short run shares with others.
-    assert bytes_last < MOST_BYTES
+    assert bytes_last < MAX_BYTES
 
 
 @pytest.mark.timeout(300)

@@ -12,7 +12,7 @@ from podium.log.leases import Lease
 from podium.machine import RULES_VERSION
 from podium.machine.commands import RunTask
 from podium.ports.engine import Notice
-from podium.runtime.drive import Driver, Happening, World
+from podium.runtime.drive import Driver, PendingEvent, World
 from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.outages import Outages
 from podium.stores.memory import MemoryStore
@@ -79,7 +79,7 @@ class Away:
         outages.on_return.append(keeper.wake)
         keeping = asyncio.create_task(keeper.keep(driver))
         start = {"rulesVersion": RULES_VERSION, "inputs": {}}
-        driver.happen(Happening(EventType.RUN_STARTED, payload=start))
+        driver.submit(PendingEvent(EventType.RUN_STARTED, payload=start))
         driving = asyncio.create_task(driver.drive())
         driving.add_done_callback(lambda _: keeping.cancel())
         return driver, keeper, driving

@@ -11,7 +11,7 @@ from podium.errors import StaleFence, StoreUnavailable
 from podium.log.events import EventType
 from podium.log.leases import Lease
 from podium.machine import RULES_VERSION
-from podium.runtime.drive import Driver, Happening, World
+from podium.runtime.drive import Driver, PendingEvent, World
 from podium.runtime.outages import Outages
 from tests.unit.driving.scripted import Scripted, ScriptedTasks, WallClock, memory
 from tests.unit.driving.test_drive import LogThatIsAway
@@ -88,7 +88,7 @@ def test_a_driver_whose_keeper_says_that_the_run_is_lost_starts_nothing() -> Non
         driver: Driver
 
         async def lose() -> None:
-            driver.lose(StaleFence("it is lost"))
+            driver.revoke(StaleFence("it is lost"))
 
         driver = run.begin(lease, LogWithAnEvent(run.store, lose))
         with pytest.raises(StaleFence, match="it is lost"):
@@ -164,21 +164,21 @@ def test_a_driver_that_records_what_the_next_one_has_recorded_already_acts_on_no
         lease = await run.claim()
         stale, old_tasks = run.begin(lease), run.tasks
         start = {"rulesVersion": RULES_VERSION, "inputs": {}}
-        stale.happen(Happening(EventType.RUN_STARTED, payload=start))
+        stale.submit(PendingEvent(EventType.RUN_STARTED, payload=start))
         driving = asyncio.create_task(stale.drive())
         while not old_tasks.begun:
             await asyncio.sleep(0)
         await run.store.release(lease)
-        done = Happening(EventType.STEP_COMPLETED, "A", payload={"exitCode": 0})
+        done = PendingEvent(EventType.STEP_COMPLETED, "A", payload={"exitCode": 0})
         run.tasks = ScriptedTasks()
         successor = run.begin(await run.claim())
         following = asyncio.create_task(successor.drive())
         while not run.tasks.begun:
             await asyncio.sleep(0)
-        successor.happen(done)
+        successor.submit(done)
         while len(run.tasks.begun) < 2:
             await asyncio.sleep(0)
-        stale.happen(replace(done))
+        stale.submit(replace(done))
         with pytest.raises(StaleFence):
             await driving
         assert [path for path, _, _ in old_tasks.begun] == ["A"]

@@ -15,7 +15,7 @@ from podium.machine import Machine
 from podium.machine.tree import EndedIteration
 from podium.plan.plan import Plan
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.state_file import MOST_ITERATIONS, StateFile, StateFold
+from podium.runtime.state_file import MAX_ITERATIONS, StateFile, StateFold
 from tests.torture.views import MachineFacts, views_agree
 from tests.unit.driving.corpus import CORPUS, plan_named
 from tests.unit.driving.scripted import Scripted, memory
@@ -588,13 +588,13 @@ def test_a_charge_for_an_iteration_that_is_not_kept_still_counts_for_its_loop() 
         "steps: [{name: L, for_each: {items: '${inputs.n}', steps: [{name: A, provider: echo, prompt: hi}]}}]\n"
         "inputs: {n: {type: list, required: true}}",
         lambda _task: {"usage": {"tokens": 1}},
-    ).run(n=list(range(MOST_ITERATIONS + 5)))
+    ).run(n=list(range(MAX_ITERATIONS + 5)))
     late = [record for record in host.log if record.event_type == EventType.BUDGET_CHARGED]
     rest = [record for record in host.log if record.event_type != EventType.BUDGET_CHARGED]
     fold = fold_all(host.plan, [*rest[:-1], *late])
     loop = fold.state()["steps"]["L"]
-    assert loop["usage"]["tokens"] == MOST_ITERATIONS + 5
-    assert len(loop["iterations"]) == MOST_ITERATIONS
+    assert loop["usage"]["tokens"] == MAX_ITERATIONS + 5
+    assert len(loop["iterations"]) == MAX_ITERATIONS
     assert {one["status"] for one in loop["iterations"]} == {"completed"}
 
 

@@ -11,8 +11,8 @@ from podium.expressions.evaluate import (
     compile_expression,
     shown,
     text_of,
-    told,
     truth,
+    unparse,
 )
 from podium.expressions.types import Binary, Call, Compare, Listed, Literal_, Logic, Reference, Unary, Value
 from podium.language.expressions import parse_expression
@@ -568,14 +568,14 @@ def test_half_a_character_inside_a_list_is_an_error() -> None:
     ],
 )
 def test_a_tree_is_told_with_as_few_brackets_and_quotes_as_it_needs(tree: Any, text: str) -> None:
-    assert told(tree) == text
+    assert unparse(tree) == text
     if not isinstance(tree, Reference) or not tree.spread:
         assert parse_expression(text, lambda *_: Kinds.ANY) == tree
 
 
 def test_every_literal_can_be_told() -> None:
     literals: list[Literal_] = [None, True, False, 0, -1, 1.5, "", "it's"]
-    assert [told(literal) for literal in literals] == [
+    assert [unparse(literal) for literal in literals] == [
         "null",
         "true",
         "false",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simpleeval import EvalWithCompoundTypes  # type: ignore[import-untyped]
 
-from podium.expressions.evaluate import EvaluationError, compile_expression, told
+from podium.expressions.evaluate import EvaluationError, compile_expression, unparse
 from podium.expressions.types import Expression, Reference, Value
 from podium.language.expressions import parse_expression
 from podium.language.kinds import Kinds
@@ -24,7 +24,7 @@ _booleans = booleans(st.booleans(), _numbers, _texts)
 
 
 def ours(tree: Expression) -> Value:
-    parsed = parse_expression(told(tree), lambda *_: Kinds.ANY)
+    parsed = parse_expression(unparse(tree), lambda *_: Kinds.ANY)
     return compile_expression(parsed)(lambda path: NAMED[str(path[0])])
 
 
@@ -41,7 +41,7 @@ def theirs(tree: Expression) -> Any:
             "endswith": str.endswith,
         },
     )
-    return evaluator.eval(re.sub(r"\$\{(\w+)\}", r"\1", told(tree)))
+    return evaluator.eval(re.sub(r"\$\{(\w+)\}", r"\1", unparse(tree)))
 
 
 @given(st.one_of(_numbers, _texts, _booleans))

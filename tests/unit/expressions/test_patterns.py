@@ -160,7 +160,7 @@ def test_what_is_remembered_is_bounded_and_forgetting_changes_no_answer() -> Non
     compiled = Pattern("(a|b)*a(a|b){12}c")
     text = "".join(Random(1).choices("ab", k=20_000))
     assert compiled.found_in(text + "c") is (re.search("a[ab]{12}c", text + "c") is not None)
-    assert compiled._remembered <= patterns._MOST_REMEMBERED + compiled.size
+    assert compiled._remembered <= patterns._MAX_REMEMBERED + compiled.size
 
 
 # --- against re -------------------------------------------------------------------------------------

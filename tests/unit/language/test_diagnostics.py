@@ -3,7 +3,7 @@
 import pytest
 
 from podium.language.codes import Code
-from podium.language.diagnostics import MOST_PROBLEMS, Diagnostic, Report, Severity, did_you_mean
+from podium.language.diagnostics import MAX_PROBLEMS, Diagnostic, Report, Severity, did_you_mean
 from podium.language.reader import read_yaml
 from podium.language.source import Source
 from podium.nodes.contract import read_contract
@@ -149,7 +149,7 @@ def test_at_most_100_problems_are_listed_and_the_others_are_counted(
 ) -> None:
     document = read_yaml(b"[" + b"&a 1, " * problems + b"]", "f.yaml")
 
-    assert MOST_PROBLEMS == 100
+    assert MAX_PROBLEMS == 100
     assert len(document.report.diagnostics) == listed
     assert document.report.omitted == omitted
 

@@ -48,7 +48,7 @@ def test_a_case_that_never_ends_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         while True:
             pass
 
-    monkeypatch.setattr(running, "LONGEST_CASE", 0.05)
+    monkeypatch.setattr(running, "MAX_CASE", 0.05)
     monkeypatch.setitem(TARGETS, "yaml", Target(lambda random: "x", check, 10))
     _, failures = run_piece(Piece("yaml", 5, 0, 1))
     assert [failure.error for failure in failures] == ["Hanging: took longer than 0.05 seconds"]

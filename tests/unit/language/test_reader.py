@@ -214,7 +214,7 @@ def test_as_much_of_a_path_as_exists_is_found() -> None:
     ],
 )
 def test_a_node_is_called_by_its_kind(text: str, words: str) -> None:
-    assert tree.told(at(sound(text))) == words
+    assert tree.describe(at(sound(text))) == words
 
 
 def test_mappings_keep_their_order() -> None:

@@ -276,7 +276,7 @@ def test_a_decided_join_empties_the_line() -> None:
     host = Host(plan(parallel("p", *steps, join=Join("any")), task("z"), budget=Budget(usd=1))).start()
     host.end("p/a")
     host.end("p/b")
-    assert not host.machine.spending.line
+    assert not host.machine.spending.queue
     assert host.ran() == ["p/a", "p/b", "z"]
 
 
@@ -349,9 +349,9 @@ def test_tries_of_a_composite_share_its_budget_and_its_next_visit_has_a_new_one(
     host = Host(plan(for_each("l", 2, inner))).start()
     host.end("l[0]/g/a", 1, usage={"costUsd": 0.4})
     host.fire()
-    assert host.machine.spending.purses["l[0]/g"].spent.usd == 400_000_000
+    assert host.machine.spending.accounts["l[0]/g"].spent.usd == 400_000_000
     host.end("l[0]/g#2/a", usage={"costUsd": 0.4})
-    assert host.machine.spending.purses.keys() == {"", "l[1]/g", "l[1]/g/a"}
+    assert host.machine.spending.accounts.keys() == {"", "l[1]/g", "l[1]/g/a"}
 
 
 def test_a_budget_that_is_written_anew_holds_for_what_is_open_and_for_later_visits() -> None:
@@ -364,7 +364,7 @@ def test_a_budget_that_is_written_anew_holds_for_what_is_open_and_for_later_visi
     host.machine = restored(host)
     host.end("l[0]/g/b", usage={"costUsd": 0.4})
     host.end("l[1]/g/a", usage={"costUsd": 0.4})
-    purses = host.machine.spending.purses
+    purses = host.machine.spending.accounts
     assert {path: (one.budget, one.spent.usd) for path, one in purses.items()} == {
         "": (Budget(usd=5), 1_200_000_000),
         "l[1]/g": (Budget(usd=9), 400_000_000),

@@ -615,7 +615,7 @@ def test_gotos_are_counted_per_iteration() -> None:
 @pytest.mark.rule("D46")
 def test_a_run_has_a_last_resort_against_visits_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row 27."""
-    monkeypatch.setattr("podium.machine.routing.MOST_VISITS", 30)
+    monkeypatch.setattr("podium.machine.routing.MAX_VISITS", 30)
     host = Host(plan(for_each("p", 200, gate("a"), gate("b")))).run()
     assert (host.ended, host.reason) == ("Failed", "cycle_guard")
 
@@ -1304,5 +1304,5 @@ def test_every_row_has_a_test() -> None:
 def test_the_phases_that_wait_are_those_of_the_table() -> None:
     assert {phase.name for phase in Phase} == {
         "NEW", "READY", "PROBE", "COND", "RUN", "BACKOFF", "INTERVAL", "ASK", "HELD", "DOUBT", "OPEN", "SETTLED",
-        "DONE", "UNPAID",
+        "DONE", "AWAITING_BUDGET",
     }  # fmt: skip

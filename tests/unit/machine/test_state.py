@@ -123,7 +123,7 @@ def test_a_long_list_of_gates_gives_the_host_its_turn() -> None:
 
 
 def test_what_died_during_a_breather_does_not_count_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podium.machine.machine._MOST_OPERATIONS", 5)
+    monkeypatch.setattr("podium.machine.machine._MAX_OPERATIONS", 5)
     branches = (task(f"t{number}") for number in range(15))
     host = Host(plan(parallel("p", *branches, max_workers=15), cleanup=(gate("f"), task("g")))).start()
     assert host.machine.breathing is not None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from podium.plan.canonical import (
-    LARGEST_INTEGER,
+    MAX_INTEGER,
     WRITTEN_WITH_EXPONENT,
     NotCanonical,
     canonical_json,
@@ -84,8 +84,8 @@ def test_only_what_must_be_escaped_is() -> None:
 
 
 def test_whole_numbers_are_exact_up_to_what_json_carries() -> None:
-    assert canonical_json([LARGEST_INTEGER, -LARGEST_INTEGER]) == b"[9007199254740991,-9007199254740991]"
-    for number in (LARGEST_INTEGER + 1, -LARGEST_INTEGER - 1, 10**40):
+    assert canonical_json([MAX_INTEGER, -MAX_INTEGER]) == b"[9007199254740991,-9007199254740991]"
+    for number in (MAX_INTEGER + 1, -MAX_INTEGER - 1, 10**40):
         with pytest.raises(NotCanonical):
             canonical_json([number])
 
@@ -110,13 +110,13 @@ def test_a_struct_is_written_like_the_mapping_it_stands_for() -> None:
 
 
 def _is_no_large_whole_number(number: float) -> bool:
-    return not LARGEST_INTEGER < abs(number) < WRITTEN_WITH_EXPONENT
+    return not MAX_INTEGER < abs(number) < WRITTEN_WITH_EXPONENT
 
 
 _values = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers(-LARGEST_INTEGER, LARGEST_INTEGER)
+    | st.integers(-MAX_INTEGER, MAX_INTEGER)
     | st.floats(allow_nan=False, allow_infinity=False).filter(_is_no_large_whole_number)
     | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),

@@ -328,8 +328,8 @@ def test_any_bytes_of_a_server_are_an_outcome(
 
 def test_a_hundred_megabytes_are_read_within_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The beginning and the end are read, and a line without an end is left out."""
-    monkeypatch.setattr(reading, "MOST_READ", 1 << 20)
-    monkeypatch.setattr(reading, "MOST_LINE", 1 << 18)
+    monkeypatch.setattr(reading, "MAX_READ", 1 << 20)
+    monkeypatch.setattr(reading, "MAX_LINE", 1 << 18)
     stdout = tmp_path / "stdout"
     with stdout.open("wb") as file:
         file.write(b'{"type": "system", "subtype": "init"}\n')
@@ -349,6 +349,6 @@ def test_a_deep_value_and_a_file_that_is_not_there_are_nothing(tmp_path: Path) -
 
 
 def test_a_long_text_is_bounded() -> None:
-    outcome = claude({**FINE, "result": "x" * (reading.MOST_TEXT + 1)})
-    assert len(outcome.text) < reading.MOST_TEXT + 100
+    outcome = claude({**FINE, "result": "x" * (reading.MAX_TEXT + 1)})
+    assert len(outcome.text) < reading.MAX_TEXT + 100
     assert outcome.text.endswith("[... cut here]")

@@ -7,7 +7,7 @@ import pytest
 from podium.ports.provider import ProviderMisconfigured, ProviderNotAvailable, Usage
 from podium.providers import registry
 from podium.providers.echo import Echo
-from podium.providers.failing import delay_in, of_status, of_words
+from podium.providers.failure_codes import delay_in, of_status, of_words
 from podium.providers.prices import Price, prices_from, with_cost
 from podium.providers.registry import BUILT_IN, find_provider, provider_names
 

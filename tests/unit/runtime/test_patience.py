@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from podium.runtime.patience import Patience
+from podium.runtime.shared_timeout import Patience
 from podium.testing.virtual_time import run_virtually
 
 

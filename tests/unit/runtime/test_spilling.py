@@ -9,7 +9,7 @@ import pytest
 
 from podium.artifacts.local import LocalArtifacts
 from podium.errors import PayloadTooLarge
-from podium.log.events import MOST_PAYLOAD_BYTES
+from podium.log.events import MAX_PAYLOAD_BYTES
 from podium.runtime.spilling import hydrate, spill
 
 
@@ -36,7 +36,7 @@ def test_the_largest_values_are_moved_until_it_fits(tmp_path: Path) -> None:
     payload = {"small": "s" * 70_000, "large": "l" * 150_000, "largest": "m" * 200_000, "exitCode": 3}
     recorded, read = spilled(tmp_path, payload)
     kept = msgspec.json.decode(recorded)
-    assert len(recorded) <= MOST_PAYLOAD_BYTES
+    assert len(recorded) <= MAX_PAYLOAD_BYTES
     assert (kept["small"], kept["large"], kept["exitCode"]) == (payload["small"], payload["large"], 3)
     assert set(kept["largest"]) == {"$artifact"}
     assert kept["largest"]["$artifact"]["sizeBytes"] == 200_002

@@ -7,7 +7,7 @@ import pytest
 
 from podium.log.redaction import Redactor
 from podium.runtime.rundir import PathRefused
-from podium.runtime.tasks.changes import MOST_BYTES, Changes, FileChange, changes, look, make_again
+from podium.runtime.tasks.changes import MAX_BYTES, Changes, FileChange, changes, look, make_again
 
 
 class Folders:
@@ -92,7 +92,7 @@ def test_a_link_to_another_folder_is_not_written_through(folders: Folders, tmp_p
 
 
 def test_large_files_are_left_out_and_secrets_are_masked(folders: Folders) -> None:
-    (folders.worked_in / "large").write_bytes(b"x" * (MOST_BYTES + 1))
+    (folders.worked_in / "large").write_bytes(b"x" * (MAX_BYTES + 1))
     (folders.worked_in / "secret").write_bytes(b"\xff correct-horse")
     found = folders.changes(Redactor(["correct-horse"]))
     assert found.left_out == ["large"]

@@ -7,9 +7,9 @@ import pytest
 
 from podium.runtime.tasks.capturing import shown_facts, text_facts
 from podium.runtime.tasks.cutting import cut_bytes, cut_text, tail_of_bytes
-from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.order import completed
 from podium.runtime.tasks.output import STDERR_TAIL, Output
+from podium.runtime.tasks.truncate import fitted
 from tests.unit.tasks.engine import py, run, sh
 
 pytestmark = pytest.mark.rule("D36")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from podium.log.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.log.events import MAX_PAYLOAD_BYTES, encode_payload
 from podium.log.redaction import Redactor
 from podium.runtime.rundir import NewFile
-from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import completed
 from podium.runtime.tasks.output import Output, Pipe
+from podium.runtime.tasks.truncate import fitted
 
 SECRET = Redactor(["topsecret", "123456789"])
 
@@ -102,7 +102,7 @@ def test_an_output_that_takes_too_much_json_is_cut_further() -> None:
     result = fitted(completed(output="\0" * 100_000))
     assert result.payload["truncated"] is True
     assert result.payload["outputBytes"] == 100_000
-    assert len(encode_payload(result.payload)) < MOST_PAYLOAD_BYTES
+    assert len(encode_payload(result.payload)) < MAX_PAYLOAD_BYTES
     assert len(result.payload["output"]) > 30_000
     plain = completed(output="x" * 100_000)
     assert "truncated" not in fitted(plain).payload

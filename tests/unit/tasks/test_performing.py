@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from podium.runtime.tasks.commands import CommandTasks
-from podium.runtime.tasks.order import Stopping, TaskOrder, TaskResult
+from podium.runtime.tasks.order import CancelToken, TaskOrder, TaskResult
 from tests.unit.tasks.engine import run
 
 
@@ -13,7 +13,7 @@ from tests.unit.tasks.engine import run
 def test_a_defect_fails_the_step_and_its_traceback_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def broken(_self: CommandTasks, _order: TaskOrder, _stopping: Stopping) -> TaskResult:
+    async def broken(_self: CommandTasks, _order: TaskOrder, _stopping: CancelToken) -> TaskResult:
         raise ZeroDivisionError("a defect")
 
     monkeypatch.setattr(CommandTasks, "perform", broken)

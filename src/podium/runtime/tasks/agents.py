@@ -36,7 +36,7 @@ from podium.ports.provider import (
     Usage,
 )
 from podium.runtime.rundir import NewFile, inside
-from podium.runtime.tasks import long_prompts, placing
+from podium.runtime.tasks import long_prompts, paths
 from podium.runtime.tasks.caps import cap_of, exceeded
 from podium.runtime.tasks.capturing import (
     NotAsExpected,
@@ -51,7 +51,7 @@ from podium.runtime.tasks.commands import CommandTasks
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
     FAILED_BEFORE_START,
-    Stopping,
+    CancelToken,
     TaskOrder,
     TaskResult,
     completed,
@@ -68,7 +68,7 @@ from podium.text import reason_of, reason_with_file
 if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings, Turn
 
-_MOST_KEPT: Final = 64 * 1024
+_MAX_KEPT: Final = 64 * 1024
 # What is read in a moment; a thread would take longer to begin.
 _SOON_READ: Final = 256 * 1024
 # claude and gemini do not wait for their reader: what does not fit into the pipe when they end is lost. A megabyte is
@@ -93,7 +93,7 @@ class AgentTasks:
         self._recordings = recordings
         self._worktrees = Worktrees(host)
 
-    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
+    async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Agent)
         if body.workspace == "worktree":
@@ -103,7 +103,7 @@ class AgentTasks:
         return await self._perform(order, body, stopping, self._host.workspace)
 
     async def _perform(
-        self, order: TaskOrder, body: Agent, stopping: Stopping, workspace: Path
+        self, order: TaskOrder, body: Agent, stopping: CancelToken, workspace: Path
     ) -> TaskResult:
         # Absolute: it is named to programs that run elsewhere.
         folder = (self._host.directory.outputs / uuid4().hex).absolute()
@@ -152,7 +152,7 @@ class AgentTasks:
         schema = body.work.expect.schema if body.work.expect is not None else None
         return AgentRequest(
             prompt_of(order, body, self._host),
-            placing.workdir(body.work, lookup, workspace),
+            paths.workdir(body.work, lookup, workspace),
             folder,
             str(uuid4()),
             _within_budget(self._settings(order, body), body, provider),
@@ -195,7 +195,7 @@ class AgentTasks:
         provider: Provider,
         request: AgentRequest,
         warnings: list[str],
-        stopping: Stopping,
+        stopping: CancelToken,
     ) -> TaskResult:
         """At most two answers: the second for a result that did not fit. The time limit is for both."""
         until = _deadline(order)
@@ -224,7 +224,7 @@ class AgentTasks:
         request: AgentRequest,
         turn: "Turn",
         ask: Callable[[], Awaitable[AgentOutcome | TaskResult]],
-        stopping: Stopping,
+        stopping: CancelToken,
     ) -> AgentOutcome | TaskResult:
         if self._recordings is None:
             return await ask()
@@ -236,17 +236,17 @@ class AgentTasks:
         provider: Provider,
         request: AgentRequest,
         watch: Watch,
-        stopping: Stopping,
+        stopping: CancelToken,
         until: float | None,
     ) -> AgentOutcome | TaskResult:
         """An attempt that was interrupted goes on in its conversation, if that is still there."""
         session = interrupted_session(order, provider, self._host)
         if session is not None:
-            watch.tell("goes on where it was interrupted")
+            watch.show("goes on where it was interrupted")
             answer = await self._turn(order, provider, going_on(request, session), watch, stopping, until)
             if isinstance(answer, TaskResult) or not is_lost(answer):
                 return answer
-            watch.tell("begins anew: what was interrupted is not there any more")
+            watch.show("begins anew: what was interrupted is not there any more")
         return await self._turn(order, provider, request, watch, stopping, until)
 
     async def _turn(
@@ -255,7 +255,7 @@ class AgentTasks:
         provider: Provider,
         request: AgentRequest,
         watch: Watch,
-        stopping: Stopping,
+        stopping: CancelToken,
         until: float | None,
     ) -> AgentOutcome | TaskResult:
         call = provider.prepare(request)
@@ -287,7 +287,7 @@ class AgentTasks:
         request: AgentRequest,
         call: ProcessCall,
         watch: Watch,
-        stopping: Stopping,
+        stopping: CancelToken,
         until: float | None,
     ) -> AgentOutcome | TaskResult:
         if call.files or call.outputs:
@@ -328,8 +328,8 @@ class AgentTasks:
             return failed(ended.code or 1, error.code, str(error), **ended.facts, **_so_far(outcome))
         problem = program.out.problem or program.err.problem
         if problem is not None:
-            told = f"what the program wrote could not be kept: {problem}"
-            return failed(1, placing.OutputNotKept.code, told, **ended.facts, **_so_far(outcome))
+            notes = f"what the program wrote could not be kept: {problem}"
+            return failed(1, paths.OutputNotKept.code, notes, **ended.facts, **_so_far(outcome))
         return outcome
 
     def _unmasked(self, order: TaskOrder, request: AgentRequest) -> NewFile | None:
@@ -348,18 +348,18 @@ class AgentTasks:
         request: AgentRequest,
         call: HttpCall,
         watch: Watch,
-        stopping: Stopping,
+        stopping: CancelToken,
         until: float | None,
     ) -> AgentOutcome | TaskResult:
         assert self._providers is not None
         request.folder.mkdir(mode=0o700, exist_ok=True)
         body = request.folder / "body"
         sending = asyncio.ensure_future(self._providers.send(call, body, watch.hear_raw))
-        first = await stopping.or_ends(sending, within=_left(until))
-        if first != "ended":
+        first = await stopping.wait(sending, within=_left(until))
+        if first != "exited":
             sending.cancel()
             await asyncio.wait((sending,))
-            return stopped(stopping.code) if first == "asked" else timed_out(order.step.timeout)
+            return stopped(stopping.code) if first == "cancelled" else timed_out(order.step.timeout)
         return await asyncio.to_thread(provider.interpret, request, sending.result())
 
     # --- what came of it --------------------------------------------------------------------------
@@ -381,14 +381,14 @@ class AgentTasks:
             facts["outputs"] = dict(outcome.outputs)
         if outcome.denials:
             facts["denials"] = [f"{one.tool} {one.detail}".strip() for one in outcome.denials]
-        told = [*warnings, *outcome.warnings]
-        if told:
-            facts["warnings"] = told
+        notes = [*warnings, *outcome.warnings]
+        if notes:
+            facts["warnings"] = notes
         try:
             self._host.directory.step_file(order.path, order.attempt, "txt").write_text(text)
         except OSError as refused:
             # A copy for people: the answer itself goes into the log.
-            facts["warnings"] = told = [*told, f"the answer is not among the logs: {reason_of(refused)}"]
+            facts["warnings"] = notes = [*notes, f"the answer is not among the logs: {reason_of(refused)}"]
         if outcome.error is not None:
             error = outcome.error
             result = failed(1, error.code, error.message, retryable=error.retryable, **facts)
@@ -398,7 +398,7 @@ class AgentTasks:
         if problem is not None:
             return failed(1, "AGENT_SCHEMA", f"the result does not fit its schema: {problem}", **facts)
         try:
-            file = placing.output_file(body.work, order.lookup, self._host.directory)
+            file = paths.output_file(body.work, order.lookup, self._host.directory)
             if file is not None:
                 content = outcome.text.encode()
                 if len(content) > (cap := cap_of("artifact", body.work.limits)):
@@ -406,15 +406,15 @@ class AgentTasks:
                     raise exceeded("artifact", cap)
                 file.new.write(content)
                 kept = await file.keep(held_a_secret=text != outcome.text)
-                if told := [*told, *kept.pop("warnings", ())]:
-                    facts["warnings"] = told
+                if notes := [*notes, *kept.pop("warnings", ())]:
+                    facts["warnings"] = notes
                 facts |= kept
             if body.work.capture == "lines":
                 facts["lines"] = lines_of(text)
             elif body.work.capture == "json" and "json" not in facts:
                 facts["json"] = parse_json(text)
             check_files(
-                placing.expected_files(body.work, order.lookup, self._host.directory), self._host.directory
+                paths.expected_files(body.work, order.lookup, self._host.directory), self._host.directory
             )
         except PodiumError as unmet:
             return failed(1, unmet.code, str(unmet), **facts)
@@ -448,7 +448,7 @@ class _AgentProgram:
         self.error_log = host.directory.fresh_step_file(order.path, order.attempt, "err")
         self.out = Output(
             self.log,
-            keep=_MOST_KEPT,
+            keep=_MAX_KEPT,
             redactor=host.redactor,
             whole=unmasked,
             on_line=watch.hear,
@@ -571,15 +571,15 @@ def _so_far(outcome: AgentOutcome) -> dict[str, Any]:
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    notes: dict[str, Any] = {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "cachedTokens": usage.cached_tokens,
         "tokens": usage.input_tokens + usage.output_tokens,
     }
     if usage.cost_usd is not None:
-        told["costUsd"] = usage.cost_usd
-    return told
+        notes["costUsd"] = usage.cost_usd
+    return notes
 
 
 def _plain(usage: Usage) -> dict[str, Any]:

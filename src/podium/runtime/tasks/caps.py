@@ -52,25 +52,25 @@ def exceeded(kind: Kind, cap: int) -> CapExceeded:
 class Exceeding:
     """An `Ending`: done when a cap of the step was passed. One for all streams of a step."""
 
-    __slots__ = ("_tell", "error")
+    __slots__ = ("_callback", "error")
 
     def __init__(self) -> None:
         self.error: CapExceeded | None = None
-        self._tell: Callable[[Any], object] | None = None
+        self._callback: Callable[[Any], object] | None = None
 
     def pass_cap(self, kind: Kind, cap: int) -> None:
         if self.error is None:
             self.error = exceeded(kind, cap)
-            if self._tell is not None:
-                self._tell(self)
+            if self._callback is not None:
+                self._callback(self)
 
     def done(self) -> bool:
         return self.error is not None
 
-    def add_done_callback(self, tell: Callable[[Any], object], /) -> None:
-        self._tell = tell
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        self._callback = callback
         if self.error is not None:
-            tell(self)
+            callback(self)
 
-    def remove_done_callback(self, tell: Callable[[Any], object], /) -> None:
-        self._tell = None
+    def remove_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        self._callback = None

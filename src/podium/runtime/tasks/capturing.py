@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from podium.errors import PodiumError
 from podium.expressions.json_schema import schema_problem
-from podium.log.events import MOST_PAYLOAD_BYTES
+from podium.log.events import MAX_PAYLOAD_BYTES
 from podium.plan.plan import Work, Workflow
 from podium.runtime.rundir import RunDirectory, inside
 from podium.runtime.tasks.cutting import cut_bytes
 from podium.runtime.tasks.output import STDERR_TAIL, Output
 
 # What `capture: lines` and `capture: json` read at most.
-MOST_CAPTURED: Final = 1024 * 1024
-_MOST_VALUES: Final = 64 * 1024
+MAX_CAPTURED: Final = 1024 * 1024
+_MAX_VALUES: Final = 64 * 1024
 
 
 class NotAsExpected(PodiumError):
@@ -29,14 +29,14 @@ class NotAsExpected(PodiumError):
 def most_shown(work: Work, workflow: Workflow) -> int:
     """How many bytes of the output go into the event."""
     own = work.limits.max_output_size if work.limits is not None else None
-    return min(own if own is not None else workflow.max_output_size, MOST_PAYLOAD_BYTES)
+    return min(own if own is not None else workflow.max_output_size, MAX_PAYLOAD_BYTES)
 
 
 def most_kept(work: Work, workflow: Workflow) -> int:
     """How many bytes of the output have to be at hand when the step has ended."""
     # One more than is shown: it tells whether the last line of those is whole.
     shown = most_shown(work, workflow) + 1
-    return shown if work.capture == "text" and not _has_schema(work) else max(shown, MOST_CAPTURED)
+    return shown if work.capture == "text" and not _has_schema(work) else max(shown, MAX_CAPTURED)
 
 
 def shown_facts(output: Output, most: int) -> dict[str, Any]:
@@ -64,9 +64,9 @@ def captured_facts(output: Output, work: Work) -> dict[str, Any]:
 
 
 def _whole(output: Output, who: str) -> str:
-    if output.size > MOST_CAPTURED:
-        raise NotAsExpected(f"the output has {output.size} bytes; {who} reads at most {MOST_CAPTURED}")
-    return output.text(MOST_CAPTURED)
+    if output.size > MAX_CAPTURED:
+        raise NotAsExpected(f"the output has {output.size} bytes; {who} reads at most {MAX_CAPTURED}")
+    return output.text(MAX_CAPTURED)
 
 
 def lines_of(text: str) -> list[str]:
@@ -124,10 +124,10 @@ def take_values(file: str) -> dict[str, str]:
         os.close(handle)
         raise NotAsExpected("$PODIUM_OUTPUT is no file any more")
     with os.fdopen(handle, "rb") as opened:
-        content = opened.read(_MOST_VALUES + 1)
+        content = opened.read(_MAX_VALUES + 1)
     Path(file).unlink(missing_ok=True)
-    if len(content) > _MOST_VALUES:
-        raise NotAsExpected(f"the step wrote more than {_MOST_VALUES} bytes to $PODIUM_OUTPUT")
+    if len(content) > _MAX_VALUES:
+        raise NotAsExpected(f"the step wrote more than {_MAX_VALUES} bytes to $PODIUM_OUTPUT")
     pairs = (line.partition("=") for line in lines_of(content.decode("utf-8", "replace")) if "=" in line)
     return {key.strip(): value for key, _, value in pairs if key.strip()}
 

@@ -21,10 +21,10 @@ import msgspec
 from podium.log.redaction import Redactor
 from podium.runtime.rundir import PathRefused, inside, write_atomically
 
-MOST_FILES: Final = 50_000
-MOST_KEPT: Final = 1000
-MOST_BYTES: Final = 1024 * 1024
-MOST_BYTES_TOGETHER: Final = 8 * 1024 * 1024
+MAX_FILES: Final = 50_000
+MAX_KEPT: Final = 1000
+MAX_BYTES: Final = 1024 * 1024
+MAX_TOTAL_BYTES: Final = 8 * 1024 * 1024
 _GIT_SECONDS: Final = 30
 
 # The files below a folder, and what changes when they do.
@@ -55,16 +55,16 @@ def look(root: Path, but: Iterable[Path] = ()) -> Seen | None:
     found: Seen = {}
     base = str(root.resolve())
     start = len(base.rstrip("/")) + 1
-    for path, told in _entries(base, skipped):
-        if stat.S_ISREG(told.st_mode) or stat.S_ISLNK(told.st_mode):
+    for path, status in _entries(base, skipped):
+        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
             found[path[start:]] = (
-                told.st_mtime_ns,
-                told.st_ctime_ns,
-                told.st_size,
-                told.st_ino,
-                told.st_mode,
+                status.st_mtime_ns,
+                status.st_ctime_ns,
+                status.st_size,
+                status.st_ino,
+                status.st_mode,
             )
-            if len(found) > MOST_FILES:
+            if len(found) > MAX_FILES:
                 return None
     return found
 
@@ -93,10 +93,10 @@ def changes(root: Path, before: Seen, after: Seen, redactor: Redactor | None) ->
     ours = _open_files()
     names = _not_ignored(base, [name for name in names if str(base / name) not in ours])
     found = Changes()
-    left = MOST_BYTES_TOGETHER
+    left = MAX_TOTAL_BYTES
     for name in names:
-        change = _change(base, name, min(left, MOST_BYTES), redactor) if name in after else _removed(name)
-        if change is None or len(found.files) >= MOST_KEPT:
+        change = _change(base, name, min(left, MAX_BYTES), redactor) if name in after else _removed(name)
+        if change is None or len(found.files) >= MAX_KEPT:
             found.left_out.append(name.encode("utf-8", "replace").decode())
             continue
         found.files.append(change)
@@ -147,10 +147,10 @@ def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> File
         return None
     path = base / name
     try:
-        told = path.lstat()
-        if stat.S_ISLNK(told.st_mode):
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
             return FileChange(name, link=str(path.readlink()))
-        if told.st_size > most:
+        if status.st_size > most:
             return None
         with path.open("rb") as file:
             content = file.read(most + 1)
@@ -160,7 +160,7 @@ def _change(base: Path, name: str, most: int, redactor: Redactor | None) -> File
         return None
     if redactor is not None:
         content = redactor.redact_bytes(content)
-    executable = bool(told.st_mode & stat.S_IXUSR)
+    executable = bool(status.st_mode & stat.S_IXUSR)
     try:
         return FileChange(name, text=content.decode().split("\n"), executable=executable)
     except UnicodeDecodeError:

@@ -14,7 +14,7 @@ from podium.errors import PodiumError
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import render_arguments
 from podium.plan.plan import Command, Limits
-from podium.runtime.tasks import families, placing
+from podium.runtime.tasks import families, paths
 from podium.runtime.tasks.caps import Exceeding
 from podium.runtime.tasks.capturing import (
     captured_facts,
@@ -31,7 +31,7 @@ from podium.runtime.tasks.order import (
     FAILED_BEFORE_START,
     NOT_EXECUTABLE,
     NOT_FOUND,
-    Stopping,
+    CancelToken,
     TaskOrder,
     TaskResult,
     completed,
@@ -40,7 +40,7 @@ from podium.runtime.tasks.order import (
     timed_out,
 )
 from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe, open_pipes
-from podium.runtime.tasks.placing import OutputNotKept
+from podium.runtime.tasks.paths import OutputNotKept
 from podium.runtime.tasks.processes import Child, find_program, spawn
 from podium.text import reason_with_file
 
@@ -69,7 +69,7 @@ class CommandTasks:
         # Pipes that children which were kept still write to.
         self._kept: list[Pipe] = []
 
-    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
+    async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Command)
         if stopping.is_asked:
@@ -89,7 +89,7 @@ class CommandTasks:
             if prepared.file is not None:
                 prepared.file.new.discard()
 
-    async def run(self, order: TaskOrder, program: "Program", stopping: Stopping) -> "Ended | TaskResult":
+    async def run(self, order: TaskOrder, program: "Program", stopping: CancelToken) -> "Ended | TaskResult":
         """Run a program to its end, and end all that it started; a result if it could not be started."""
         try:
             out, err = open_pipes(program.out, program.err)
@@ -106,7 +106,7 @@ class CommandTasks:
                     pipe.close()
 
     async def _run(
-        self, order: TaskOrder, prepared: "Program", stopping: Stopping, pipes: tuple[Pipe, Pipe]
+        self, order: TaskOrder, prepared: "Program", stopping: CancelToken, pipes: tuple[Pipe, Pipe]
     ) -> "Ended | TaskResult":
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -144,7 +144,7 @@ class CommandTasks:
         order: TaskOrder,
         prepared: "Prepared",
         ended: "Ended",
-        stopping: Stopping,
+        stopping: CancelToken,
         facts: dict[str, Any],
     ) -> TaskResult:
         work, out, err = prepared.work, prepared.out, prepared.err
@@ -179,7 +179,7 @@ class CommandTasks:
         if out.exceeding.error is not None:
             return failed(ended.code or 1, out.exceeding.error.code, str(out.exceeding.error), **facts)
         if ended.code:
-            return failed(ended.code, "EXIT_CODE", ended.told, **facts)
+            return failed(ended.code, "EXIT_CODE", ended.described, **facts)
         if unmet is not None:
             return failed(1, unmet.code, str(unmet), **facts)
         return completed(**facts)
@@ -217,10 +217,10 @@ class Prepared:
         if not self.argv or not self.argv[0]:
             raise EvaluationError("the command is empty once its values are put in")
         self.env = host.environment_of(order, work)
-        self.cwd = placing.workdir(work, lookup, host.workspace)
-        self.stdin = placing.input_file(work, lookup, host)
-        self.expected_files = placing.expected_files(work, lookup, directory)
-        self.file = placing.output_file(work, lookup, directory)
+        self.cwd = paths.workdir(work, lookup, host.workspace)
+        self.stdin = paths.input_file(work, lookup, host)
+        self.expected_files = paths.expected_files(work, lookup, directory)
+        self.file = paths.output_file(work, lookup, directory)
         log = directory.step_log(order.path, order.attempt, "out")
         error_log = directory.step_log(order.path, order.attempt, "err")
         self.values = directory.output_values(order.path, order.attempt)
@@ -244,19 +244,19 @@ class Ended:
         self.was_stopped = was_stopped
         # For the event.
         self.facts: dict[str, Any] = {}
-        self.told = f"exit code {code}"
+        self.described = f"exit code {code}"
         if child.killed_by is not None:
-            self.told = f"killed by {child.killed_by.name} (exit code {code})"
+            self.described = f"killed by {child.killed_by.name} (exit code {code})"
 
 
 async def _until_end(
-    child: Child, family: Family, order: TaskOrder, stopping: Stopping, exceeding: Exceeding
+    child: Child, family: Family, order: TaskOrder, stopping: CancelToken, exceeding: Exceeding
 ) -> Ended:
-    first = await stopping.or_ends(child, exceeding, within=order.step.timeout)
+    first = await stopping.wait(child, exceeding, within=order.step.timeout)
     if not child.done():
         await families.stop(family.members, main=child, forced=lambda: stopping.is_forced)
     code = await child.ended
-    return Ended(child, code, timed_out=first == "late", was_stopped=first == "asked")
+    return Ended(child, code, timed_out=first == "timed_out", was_stopped=first == "cancelled")
 
 
 def _start(prepared: Program, out: Pipe, err: Pipe) -> Child:

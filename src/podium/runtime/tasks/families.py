@@ -28,7 +28,7 @@ GRACE_SECONDS: Final = 5.0
 _LAST_SECONDS: Final = 30.0
 _STRAY_SECONDS: Final = 1.0
 _LOOKS: Final = 100
-_TRIES_AT_ONCE: Final = 20
+_TRIES_PER_ROUND: Final = 20
 
 
 class Family:
@@ -164,7 +164,7 @@ async def stop(
 
 def kill(members: Callable[[], list[Seen]]) -> None:
     """At once, for when there is no time to wait."""
-    for _ in range(_TRIES_AT_ONCE):
+    for _ in range(_TRIES_PER_ROUND):
         alive = members()
         if not alive:
             return

@@ -14,7 +14,7 @@ from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in, render
 from podium.plan.plan import Http
 from podium.runtime.extras import ExtraMissing, install_hint
-from podium.runtime.tasks import placing
+from podium.runtime.tasks import paths
 from podium.runtime.tasks.addresses import AddressRefused, check_host
 from podium.runtime.tasks.caps import CapExceeded, cap_of, exceeded
 from podium.runtime.tasks.capturing import (
@@ -28,7 +28,7 @@ from podium.runtime.tasks.capturing import (
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
     FAILED_BEFORE_START,
-    Stopping,
+    CancelToken,
     TaskOrder,
     TaskResult,
     completed,
@@ -37,13 +37,13 @@ from podium.runtime.tasks.order import (
     timed_out,
 )
 from podium.runtime.tasks.output import Output
-from podium.runtime.tasks.placing import OutputNotKept
+from podium.runtime.tasks.paths import OutputNotKept
 from podium.text import reason_of
 
 if TYPE_CHECKING:
     from podium.runtime.tasks import http_client
 
-_MOST_REDIRECTS: Final = 10
+_MAX_REDIRECTS: Final = 10
 _MAX_PORT: Final = 65535
 _TOO_MANY_REQUESTS: Final = 429
 _UNAVAILABLE: Final = 503
@@ -56,7 +56,7 @@ class HttpTasks:
         self._host = host
         self._made: Any = None
 
-    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
+    async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult:
         body = order.step.body
         assert isinstance(body, Http)
         if stopping.is_asked:
@@ -82,12 +82,12 @@ class HttpTasks:
             self._made = library.new_client()
         return self._made
 
-    async def _until_end(self, library: Any, prepared: "Prepared", stopping: Stopping) -> TaskResult:
+    async def _until_end(self, library: Any, prepared: "Prepared", stopping: CancelToken) -> TaskResult:
         loop = asyncio.get_running_loop()
         began = loop.time()
         exchange = asyncio.ensure_future(_exchange(self._client(library), prepared))
         try:
-            first = await stopping.or_ends(exchange, within=prepared.order.step.timeout)
+            first = await stopping.wait(exchange, within=prepared.order.step.timeout)
         finally:
             if not exchange.done():
                 exchange.cancel()
@@ -95,9 +95,9 @@ class HttpTasks:
         prepared.out.end()
         facts = shown_facts(prepared.out, most_shown(prepared.work, prepared.order.workflow))
         facts["durationMs"] = round((loop.time() - began) * 1000)
-        if first == "late":
+        if first == "timed_out":
             return timed_out(prepared.order.step.timeout, **facts)
-        if first == "asked":
+        if first == "cancelled":
             return stopped(stopping.code, **facts)
         try:
             answer = exchange.result()
@@ -106,10 +106,10 @@ class HttpTasks:
         except AddressRefused as refused:
             return failed(FAILED_BEFORE_START, refused.code, str(refused), retryable=False, **facts)
         except library.NO_ADDRESS as error:
-            message = f"{prepared.told} is no address that can be called{prepared.reason_of(error)}"
+            message = f"{prepared.described} is no address that can be called{prepared.reason_of(error)}"
             return failed(FAILED_BEFORE_START, AddressRefused.code, message, retryable=False, **facts)
         except (*library.FAILURES, OSError, ValueError) as error:
-            message = f"{prepared.told} failed: {reason_of(error)}"
+            message = f"{prepared.described} failed: {reason_of(error)}"
             return failed(1, "HTTP_FAILED", message, **facts)
         return await prepared.result(answer, facts)
 
@@ -139,11 +139,11 @@ class Prepared:
         if not self.url.startswith(("http://", "https://")):
             raise AddressRefused(f"{shown[:200]!r} is no address: it has to begin with https:// or http://")
         # Without the query and what stands before @: these are where people put keys.
-        self.told = f"{self.method} {_shown(shown)}"
+        self.described = f"{self.method} {_shown(shown)}"
         self.headers = {name: render(text, lookup) for name, text in body.headers.items()}
         self.content = self._content(fill_in(body.body, lookup))
-        self._files = placing.expected_files(body.work, lookup, directory)
-        self.file = placing.output_file(body.work, lookup, directory)
+        self._files = paths.expected_files(body.work, lookup, directory)
+        self.file = paths.output_file(body.work, lookup, directory)
         self.out = Output(
             directory.fresh_step_file(order.path, order.attempt, "out"),
             keep=most_kept(body.work, order.workflow),
@@ -178,7 +178,7 @@ class Prepared:
         status = response.status_code
         facts["statusCode"] = status
         if not (status in self._expected if self._expected else 200 <= status < 300):
-            return _wrong_status(self.told, response, facts)
+            return _wrong_status(self.described, response, facts)
         try:
             if self.out.problem is not None:
                 raise OutputNotKept(f"the answer could not be written: {self.out.problem}")
@@ -201,7 +201,7 @@ async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
         headers=[(name, value.encode()) for name, value in headers.items()],
         content=prepared.content,
     )
-    for _ in range(_MOST_REDIRECTS + 1):
+    for _ in range(_MAX_REDIRECTS + 1):
         _check_port(request.url.port)
         check_host(request.url.host, prepared.allowed)
         response: http_client.Response = await client.send(request, stream=True)
@@ -220,11 +220,13 @@ async def _exchange(client: Any, prepared: Prepared) -> "http_client.Response":
         finally:
             await response.aclose()
         if following.url.scheme not in ("http", "https"):
-            raise AddressRefused(f"{prepared.told} leads to {following.url.scheme}:, which is not called")
+            raise AddressRefused(
+                f"{prepared.described} leads to {following.url.scheme}:, which is not called"
+            )
         if _origin(following.url) != _origin(request.url):
             _keep_secrets_back(following, prepared)
         request = following
-    raise ValueError(f"more than {_MOST_REDIRECTS} redirects")
+    raise ValueError(f"more than {_MAX_REDIRECTS} redirects")
 
 
 def _check_port(port: int | None) -> None:
@@ -243,12 +245,12 @@ def _keep_secrets_back(request: "http_client.Request", prepared: Prepared) -> No
         if prepared.holds_a_secret(value):
             del request.headers[name.decode("latin-1")]
     if prepared.content is not None and prepared.holds_a_secret(prepared.content) and request.method != "GET":
-        raise AddressRefused(f"{prepared.told} leads to another host, and its body holds a secret")
+        raise AddressRefused(f"{prepared.described} leads to another host, and its body holds a secret")
 
 
-def _wrong_status(told: str, response: "http_client.Response", facts: dict[str, Any]) -> TaskResult:
+def _wrong_status(described: str, response: "http_client.Response", facts: dict[str, Any]) -> TaskResult:
     status = response.status_code
-    message = f"{told} answered {status} {response.reason_phrase}".rstrip()
+    message = f"{described} answered {status} {response.reason_phrase}".rstrip()
     wait = _retry_after(response.headers.get("retry-after"))
     if status == _TOO_MANY_REQUESTS or (status == _UNAVAILABLE and wait is not None):
         result = failed(1, "RATE_LIMIT", message, **facts)

@@ -50,5 +50,5 @@ def in_a_file(request: AgentRequest) -> AgentRequest:
 
 
 def with_warning(outcome: AgentOutcome, size: int) -> AgentOutcome:
-    told = f"the prompt of {size} characters was too long for one message; it was given as a file to read"
-    return replace(outcome, warnings=(*outcome.warnings, told))
+    warning = f"the prompt of {size} characters was too long for one message; it was given as a file to read"
+    return replace(outcome, warnings=(*outcome.warnings, warning))

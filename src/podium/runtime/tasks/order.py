@@ -69,12 +69,12 @@ class Ending(Protocol):
 
     def done(self) -> bool: ...
 
-    def add_done_callback(self, tell: Callable[[Any], object], /) -> object: ...
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> object: ...
 
-    def remove_done_callback(self, tell: Callable[[Any], object], /) -> object: ...
+    def remove_done_callback(self, callback: Callable[[Any], object], /) -> object: ...
 
 
-class Stopping:
+class CancelToken:
     """A wish to stop an attempt: asked for, or forced; the code says why."""
 
     __slots__ = ("_wake", "code", "is_asked", "is_forced")
@@ -93,7 +93,9 @@ class Stopping:
         if self._wake is not None:
             self._wake()
 
-    async def or_ends(self, *work: "Ending", within: float | None) -> Literal["ended", "asked", "late"]:
+    async def wait(
+        self, *work: "Ending", within: float | None
+    ) -> Literal["exited", "cancelled", "timed_out"]:
         """What comes first: something of the work ends, somebody asks for its end, or the time is over."""
         loop = asyncio.get_running_loop()
         woken: asyncio.Future[None] = loop.create_future()
@@ -116,14 +118,14 @@ class Stopping:
             for one in work:
                 one.remove_done_callback(wake)
         if any(one.done() for one in work):
-            return "ended"
-        return "asked" if self.is_asked else "late"
+            return "exited"
+        return "cancelled" if self.is_asked else "timed_out"
 
 
 class Performer(Protocol):
     """Carries out one kind of task. It raises only if there is a defect; everything else is a result."""
 
-    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult: ...
+    async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult: ...
 
 
 _CATEGORY: Final = {"INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM", "TIMEOUT": "TIMEOUT"}

@@ -21,7 +21,7 @@ from podium.runtime.tasks.cutting import cut_bytes, tail_of_bytes
 
 STDERR_TAIL: Final = 2000
 _CHUNK: Final = 1 << 16
-_MOST_LINE: Final = 1 << 20
+_MAX_LINE: Final = 1 << 20
 _F_SETPIPE_SZ: Final = 1031
 _F_GETPIPE_SZ: Final = 1032
 # A program that takes longer is listened to while it runs.
@@ -152,7 +152,7 @@ class Lines:
             self._add(part)
 
     def _add(self, part: bytes) -> None:
-        if len(self._line) + len(part) > _MOST_LINE:
+        if len(self._line) + len(part) > _MAX_LINE:
             self._is_too_long = True
             self._line.clear()
         if not self._is_too_long:

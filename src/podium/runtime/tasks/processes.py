@@ -49,7 +49,7 @@ def become_subreaper() -> None:
     for number in _BACK_TO_DEFAULT:
         if number not in _PYTHON_IGNORES and signal.getsignal(number) is signal.SIG_IGN:
             with contextlib.suppress(ValueError):  # only the main thread may; the others cannot help it
-                signal.signal(number, signal.SIG_DFL if number is signal.SIGCHLD else _heed_not)
+                signal.signal(number, signal.SIG_DFL if number is signal.SIGCHLD else _ignore_signal)
     # A pipe that got the number 0, 1 or 2 would be in the way of a child's own.
     for standard in range(3):
         try:
@@ -58,7 +58,7 @@ def become_subreaper() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _heed_not(_number: int, _frame: object) -> None:
+def _ignore_signal(_number: int, _frame: object) -> None:
     """Ignores a signal."""
 
 
@@ -83,7 +83,7 @@ class Child:
             os.waitpid(pid, 0)
             raise
         self._ended: asyncio.Future[int] = loop.create_future()
-        self._told: list[Callable[[Any], object]] = []
+        self._callbacks: list[Callable[[Any], object]] = []
         awaited.add(pid)
         loop.add_reader(self._pidfd, self._on_end)
 
@@ -97,15 +97,15 @@ class Child:
     def done(self) -> bool:
         return self._ended.done()
 
-    def add_done_callback(self, tell: Callable[[Any], object], /) -> None:
+    def add_done_callback(self, callback: Callable[[Any], object], /) -> None:
         if self.done():
-            tell(self)
+            callback(self)
         else:
-            self._told.append(tell)
+            self._callbacks.append(callback)
 
-    def remove_done_callback(self, tell: Callable[[Any], object], /) -> None:
-        if tell in self._told:
-            self._told.remove(tell)
+    def remove_done_callback(self, callback: Callable[[Any], object], /) -> None:
+        if callback in self._callbacks:
+            self._callbacks.remove(callback)
 
     def _on_end(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
@@ -121,9 +121,9 @@ class Child:
         awaited.discard(self.pid)
         if not self._ended.done():
             self._ended.set_result(code)
-        for tell in self._told:
-            tell(self)
-        self._told.clear()
+        for callback in self._callbacks:
+            callback(self)
+        self._callbacks.clear()
 
 
 def spawn(

@@ -14,7 +14,7 @@ from podium.runtime.tasks.capturing import NotAsExpected
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
 
-_MOST_INPUT: Final = 256 * 1024
+_MAX_INPUT: Final = 256 * 1024
 _NEXT_TURN: Final = "\n\n--- then ---\n\n"
 
 
@@ -52,9 +52,9 @@ def _input(name: str, inject: str, host: TaskHost) -> str:
 
 def _content(path: Path) -> str:
     with path.open("rb") as file:
-        content = file.read(_MOST_INPUT + 1)
-    cut = "\n[... cut here]" if len(content) > _MOST_INPUT else ""
-    return content[:_MOST_INPUT].decode("utf-8", "replace") + cut
+        content = file.read(_MAX_INPUT + 1)
+    cut = "\n[... cut here]" if len(content) > _MAX_INPUT else ""
+    return content[:_MAX_INPUT].decode("utf-8", "replace") + cut
 
 
 def _listing(folder: Path, *, contents: bool) -> str:

@@ -16,7 +16,7 @@ from podium.errors import PodiumError
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.plan.plan import Python
-from podium.runtime.tasks import families, placing
+from podium.runtime.tasks import families, paths
 from podium.runtime.tasks.capturing import (
     check_files,
     check_schema,
@@ -30,7 +30,7 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
     FAILED_BEFORE_START,
     NOT_FOUND,
-    Stopping,
+    CancelToken,
     TaskOrder,
     TaskResult,
     completed,
@@ -53,13 +53,13 @@ class PythonTasks:
         self._host = host
         self._workers = Workers(host)
 
-    async def perform(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
+    async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult:
         if stopping.is_asked:
             return stopped(stopping.code)
         begun = self.begin(order, stopping)
         return begun if isinstance(begun, TaskResult) else await begun
 
-    def begin(self, order: TaskOrder, stopping: Stopping) -> TaskResult | Awaitable[TaskResult]:
+    def begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:
         """The end of a function of this process, if it has nothing to wait for; else what to wait for."""
         body = order.step.body
         assert isinstance(body, Python)
@@ -75,7 +75,7 @@ class PythonTasks:
     async def close(self) -> None:
         await self._workers.close()
 
-    async def _call_elsewhere(self, prepared: "Prepared", stopping: Stopping) -> TaskResult:
+    async def _call_elsewhere(self, prepared: "Prepared", stopping: CancelToken) -> TaskResult:
         order = prepared.order
         try:
             pipes = open_pipes(prepared.out, prepared.err)
@@ -104,14 +104,14 @@ class PythonTasks:
         worker: Worker,
         family: Family,
         prepared: "Prepared",
-        stopping: Stopping,
+        stopping: CancelToken,
         pipes: tuple[Pipe, Pipe],
     ) -> TaskResult:
         """Until there is an answer, the process has gone, the time is over, or somebody asks for its end."""
         order, child = prepared.order, worker.child
         answer = asyncio.ensure_future(worker.call(prepared.request(), pipes))
         # The process, too: a child it has forked may hold the other end of the socket open.
-        first = await stopping.or_ends(answer, child, prepared.out.exceeding, within=order.step.timeout)
+        first = await stopping.wait(answer, child, prepared.out.exceeding, within=order.step.timeout)
         given = answer.result() if answer.done() else None
         if given is not None:
             for pipe in pipes:
@@ -126,9 +126,9 @@ class PythonTasks:
         for pipe in pipes:
             pipe.end()
         facts = prepared.facts_without_answer()
-        if first == "late":
+        if first == "timed_out":
             return timed_out(order.step.timeout, **facts)
-        if first == "asked":
+        if first == "cancelled":
             return stopped(stopping.code, **facts)
         if (error := prepared.out.exceeding.error) is not None:
             return failed(code or 1, error.code, str(error), **facts)
@@ -138,7 +138,7 @@ class PythonTasks:
 
 
 def _call_here(
-    function: Callable[..., Any], prepared: "Prepared", stopping: Stopping
+    function: Callable[..., Any], prepared: "Prepared", stopping: CancelToken
 ) -> TaskResult | Awaitable[TaskResult]:
     try:
         result = function(**prepared.arguments)
@@ -149,16 +149,16 @@ def _call_here(
     return _returned(result, prepared)
 
 
-async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: Stopping) -> TaskResult:
+async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: CancelToken) -> TaskResult:
     running = asyncio.ensure_future(result)
     try:
-        first = await stopping.or_ends(running, within=prepared.order.step.timeout)
+        first = await stopping.wait(running, within=prepared.order.step.timeout)
     finally:
         if not running.done():
             running.cancel()
-    if first == "late":
+    if first == "timed_out":
         return timed_out(prepared.order.step.timeout)
-    if first == "asked":
+    if first == "cancelled":
         return stopped(stopping.code)
     try:
         value = running.result()
@@ -186,12 +186,12 @@ class Prepared:
         self._function = body.function
         lookup, directory = order.lookup, host.directory
         self.arguments = {name: fill_in(data, lookup) for name, data in body.args.items()}
-        self._files = placing.expected_files(body.work, lookup, directory)
-        self._file = placing.output_file(body.work, lookup, directory)
+        self._files = paths.expected_files(body.work, lookup, directory)
+        self._file = paths.output_file(body.work, lookup, directory)
         if inline:
             return
         self._env = host.environment_of(order, body.work)
-        self._cwd = placing.workdir(body.work, lookup, host.workspace)
+        self._cwd = paths.workdir(body.work, lookup, host.workspace)
         Path(directory.output_values(order.path, order.attempt)).unlink(missing_ok=True)
         out, err = (directory.fresh_step_file(order.path, order.attempt, kind) for kind in ("out", "err"))
         limits = body.work.limits
@@ -249,7 +249,7 @@ class Prepared:
         return self._as_expected(facts)
 
     async def _kept(
-        self, file: placing.OutputFile, text: str, facts: dict[str, Any], *, held_a_secret: bool
+        self, file: paths.OutputFile, text: str, facts: dict[str, Any], *, held_a_secret: bool
     ) -> TaskResult:
         try:
             file.new.write(text.encode())

@@ -24,18 +24,18 @@ from podium.plan.canonical import canonical_sha256
 from podium.plan.plan import Agent
 from podium.ports.provider import AgentError, AgentOutcome, AgentRequest, AgentSettings, Denial, Usage
 from podium.runtime.rundir import file_name, write_atomically
-from podium.runtime.tasks.changes import MOST_FILES, FileChange, Seen, changes, look, make_again
+from podium.runtime.tasks.changes import MAX_FILES, FileChange, Seen, changes, look, make_again
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
-from podium.runtime.tasks.order import Stopping, TaskOrder, TaskResult, stopped
+from podium.runtime.tasks.order import CancelToken, TaskOrder, TaskResult, stopped
 from podium.runtime.tasks.prompting import keep_prompt
 from podium.text import reason_of
 
 _MARK: Final = "recording.json"
 _VERSION: Final = 1
 # How long a call that was stopped waits to be stopped again.
-_LONGEST_WAIT: Final = 600.0
-_MOST_TOLD: Final = 80
+_MAX_WAIT: Final = 600.0
+_MAX_MESSAGE: Final = 80
 
 Turn: TypeAlias = Literal["first", "repair"]
 Answering: TypeAlias = AgentOutcome | TaskResult
@@ -55,7 +55,7 @@ class RecordingUnusable(PodiumError):
 
 class Recordings(Protocol):
     @property
-    def asks_nobody(self) -> bool:
+    def asks_no_one(self) -> bool:
         """No agent is needed: every answer is kept already."""
         ...
 
@@ -71,7 +71,7 @@ class Recordings(Protocol):
         request: AgentRequest,
         turn: Turn,
         ask: Callable[[], Awaitable[Answering]],
-        stopping: Stopping,
+        stopping: CancelToken,
     ) -> Answering: ...
 
 
@@ -271,7 +271,7 @@ def _set(settings: AgentSettings) -> dict[str, Any]:
 class Recorder:
     """Asks, and keeps what came of it."""
 
-    asks_nobody = False
+    asks_no_one = False
     misses: Sequence[str] = ()
 
     def __init__(self, folder: Path, *, goes_on: bool) -> None:
@@ -297,7 +297,7 @@ class Recorder:
         request: AgentRequest,
         turn: Turn,
         ask: Callable[[], Awaitable[Answering]],
-        stopping: Stopping,
+        stopping: CancelToken,
     ) -> Answering:
         self._clear()
         asked = _asked(host, order, request, turn, self._sessions)
@@ -405,7 +405,7 @@ class _Watched:
     def _changes(self, root: Path, before: Seen | None, after: Seen | None) -> list[FileChange]:
         if before is None or after is None:
             self.warnings.append(
-                f"{root.name!r} has more than {MOST_FILES} files: what the agent changed there is not recorded"
+                f"{root.name!r} has more than {MAX_FILES} files: what the agent changed there is not recorded"
             )
             return []
         found = changes(root, before, after, self._host.redactor)
@@ -422,7 +422,7 @@ class _Watched:
 class Replay:
     """Gives what was recorded, and asks nobody."""
 
-    asks_nobody = True
+    asks_no_one = True
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -440,7 +440,7 @@ class Replay:
         request: AgentRequest,
         turn: Turn,
         ask: Callable[[], Awaitable[Answering]],
-        stopping: Stopping,
+        stopping: CancelToken,
     ) -> Answering:
         keep_prompt(host, order, request.prompt)
         asked = _asked(host, order, request, turn, self._sessions)
@@ -457,10 +457,10 @@ class Replay:
         answer = msgspec.convert(places.here(msgspec.to_builtins(call.answer)), type=Answer)
         return _outcome(answer)
 
-    async def _stopped(self, asked: Asked, ended: dict[str, Any], stopping: Stopping) -> TaskResult:
+    async def _stopped(self, asked: Asked, ended: dict[str, Any], stopping: CancelToken) -> TaskResult:
         """A call that others made needless: it ends when they do so again."""
         code = _code(ended)
-        if code == "JOIN_DECIDED" and await stopping.or_ends(within=_LONGEST_WAIT) == "asked":
+        if code == "JOIN_DECIDED" and await stopping.wait(within=_MAX_WAIT) == "cancelled":
             return stopped(stopping.code)
         raise self._miss(asked, f"it was stopped ({code}) before it had an answer")
 
@@ -520,16 +520,16 @@ def _first_difference(then: list[str], now: list[str]) -> str:
             at = next(
                 (at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), 0
             )
-            start = max(0, at - _MOST_TOLD // 2)
+            start = max(0, at - _MAX_MESSAGE // 2)
             return f"in line {number}: it was {_short(before[start:])}, and now it is {_short(after[start:])}"
-    longer, told = (now, "is new") if len(now) > len(then) else (then, "is missing")
+    longer, difference = (now, "is new") if len(now) > len(then) else (then, "is missing")
     number = min(len(then), len(now)) + 1
-    return f"in line {number}: {_short(longer[number - 1])} {told}"
+    return f"in line {number}: {_short(longer[number - 1])} {difference}"
 
 
 def _short(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}..."
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:_MAX_MESSAGE]}..."
 
 
 def _few(names: list[str]) -> str:

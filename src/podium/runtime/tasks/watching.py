@@ -18,11 +18,11 @@ from podium.ports.provider import AgentOutcome, AgentRequest, Progress, Provider
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
 
-_MOST_LINE: Final = 160
-_MOST_PROGRESS: Final = 1 << 20
-_MOST_SESSION: Final = 200
+_MAX_LINE: Final = 160
+_MAX_PROGRESS: Final = 1 << 20
+_MAX_SESSION: Final = 200
 # Whoever writes more than that floods us, and would keep the run busy with nothing but listening.
-_MOST_LINES: Final = 100_000
+_MAX_LINES: Final = 100_000
 
 
 class Watch:
@@ -44,8 +44,8 @@ class Watch:
         self._tokens = 0
         self._last = ""
         self._is_shown = False
-        self._left = _MOST_PROGRESS
-        self._lines_left = _MOST_LINES
+        self._left = _MAX_PROGRESS
+        self._lines_left = _MAX_LINES
 
     def begin(self) -> None:
         """An empty file says that there is somebody to be watched. Without one nothing is told, only heard."""
@@ -70,7 +70,7 @@ class Watch:
         self._lines_left -= 1
         if self._lines_left < 0:
             self._observe = None
-            self.tell("it writes too much to be followed")
+            self.show("it writes too much to be followed")
             return
         try:
             progress = self._observe(line)
@@ -79,7 +79,7 @@ class Watch:
         except Exception as defect:
             # Providers come from other packages, too. What they say in the end is what counts.
             self._observe = None
-            self.tell(f"it cannot be followed any more: {type(defect).__name__}")
+            self.show(f"it cannot be followed any more: {type(defect).__name__}")
 
     def hear_raw(self, line: bytes) -> None:
         """The same, for a line that nobody has masked yet."""
@@ -100,13 +100,13 @@ class Watch:
         if progress.tool_ended:
             self._is_models_turn = True
         if self._turns:
-            self.tell(f"turn {self._turns}: {_shortened(self._does)}{self._cost()}")
+            self.show(f"turn {self._turns}: {_shortened(self._does)}{self._cost()}")
 
     def _cost(self) -> str:
         tokens = self._tokens_before + self._tokens
         return f" ({tokens} tokens)" if tokens else ""
 
-    def tell(self, line: str) -> None:
+    def show(self, line: str) -> None:
         if line == self._last or not self._is_shown:
             return
         self._last = line
@@ -133,7 +133,7 @@ def interrupted_session(order: TaskOrder, provider: Provider, host: TaskHost) ->
     file = host.directory.step_file(order.path, order.attempt, "session")
     try:
         with file.open("rb") as opened:
-            known = json.loads(opened.read(4 * _MOST_SESSION))
+            known = json.loads(opened.read(4 * _MAX_SESSION))
     except (OSError, ValueError):
         return None
     if not isinstance(known, dict) or known.get("provider") != provider.name:
@@ -161,11 +161,11 @@ def is_lost(outcome: AgentOutcome) -> bool:
 
 def _can_be_named(session: str) -> bool:
     # It becomes an argument of a program: it must not look like a flag.
-    return 0 < len(session) <= _MOST_SESSION and session.isprintable() and session[0] != "-"
+    return 0 < len(session) <= _MAX_SESSION and session.isprintable() and session[0] != "-"
 
 
 def _shortened(text: str) -> str:
     """One line, not a long one, and of nothing but characters that can be shown."""
     line = "".join(char if char.isprintable() else " " for char in text)
     line = " ".join(line.split())
-    return line if len(line) <= _MOST_LINE else f"{line[: _MOST_LINE - 3]}..."
+    return line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 3]}..."

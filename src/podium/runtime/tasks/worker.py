@@ -16,7 +16,7 @@ import sys
 import traceback
 from typing import Any
 
-MOST_RESULT = 1024 * 1024
+MAX_RESULT = 1024 * 1024
 _BASE_PATH = list(sys.path)
 
 
@@ -65,7 +65,7 @@ def _answer(call: dict[str, Any]) -> bytes:
         result = function(**call["args"])
         if inspect.isawaitable(result):
             result = asyncio.run(_awaited(result))
-        return _told(result)
+        return _encode_result(result)
     except _NotThere as error:
         return _failed("not_there", str(error))
     except BaseException as error:
@@ -102,14 +102,14 @@ def _find(name: str) -> Any:
     return found
 
 
-def _told(result: Any) -> bytes:
+def _encode_result(result: Any) -> bytes:
     try:
         text = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         return _failed("not_json", f"the function gave something that is no JSON: {error}")
-    if len(text) > MOST_RESULT:
+    if len(text) > MAX_RESULT:
         return _failed(
-            "not_json", f"the function gave {len(text)} bytes of JSON; at most {MOST_RESULT} are handed on"
+            "not_json", f"the function gave {len(text)} bytes of JSON; at most {MAX_RESULT} are handed on"
         )
     return b'{"result": ' + text + b"}"
 

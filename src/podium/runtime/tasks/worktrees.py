@@ -25,8 +25,15 @@ from podium.runtime.rundir import PathRefused, file_name
 from podium.runtime.tasks import families
 from podium.runtime.tasks.families import Family
 from podium.runtime.tasks.host import TaskHost
-from podium.runtime.tasks.order import FAILED_BEFORE_START, Stopping, TaskOrder, TaskResult, failed, stopped
-from podium.runtime.tasks.placing import OutputFile, OutputNotKept
+from podium.runtime.tasks.order import (
+    FAILED_BEFORE_START,
+    CancelToken,
+    TaskOrder,
+    TaskResult,
+    failed,
+    stopped,
+)
+from podium.runtime.tasks.paths import OutputFile, OutputNotKept
 from podium.runtime.tasks.processes import find_program, spawn
 from podium.text import reason_of
 
@@ -53,7 +60,7 @@ _PATCH: Final = (
 )
 _GIT_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 0.02
-_MOST_TOLD: Final = 2000
+_MAX_MESSAGE: Final = 2000
 _CHUNK: Final = 1 << 20
 
 
@@ -88,7 +95,7 @@ class Worktrees:
         self._folder = host.directory.worktrees.absolute()
 
     async def inside(
-        self, order: TaskOrder, stopping: Stopping, work: Callable[[Path], Awaitable[TaskResult]]
+        self, order: TaskOrder, stopping: CancelToken, work: Callable[[Path], Awaitable[TaskResult]]
     ) -> TaskResult:
         """Carry out an attempt in a worktree of its own, and keep what it has changed."""
         git = Git(self._host, order.run_id, order.visit)
@@ -109,15 +116,15 @@ class Worktrees:
             except OutputNotKept as error:
                 # Nobody has the work but the worktree.
                 is_needed = True
-                told = f"{error}; the worktree is left at {path}"
+                message = f"{error}; the worktree is left at {path}"
                 if result.event_type == EventType.STEP_FAILED:
-                    return _with(result, {"warnings": [told]})
-                return failed(1, error.code, told, **_facts(result))
+                    return _with(result, {"warnings": [message]})
+                return failed(1, error.code, message, **_facts(result))
         finally:
             if not is_needed:
                 await self._remove(git, path)
 
-    async def _make(self, git: "Git", path: Path, stopping: Stopping) -> Worktree:
+    async def _make(self, git: "Git", path: Path, stopping: CancelToken) -> Worktree:
         workspace = self._host.workspace
         commit, prefix = await _beginning(git, workspace, stopping)
         index = path.with_suffix(".index")
@@ -219,10 +226,10 @@ async def check(host: TaskHost, run_id: str) -> None:
 
 async def beginning(host: TaskHost, run_id: str, visit: str) -> tuple[str, str]:
     """The commit that a worktree would begin at, and the folder of it that is the workspace. Raises `NoWorktree`."""
-    return await _beginning(Git(host, run_id, visit), host.workspace, Stopping())
+    return await _beginning(Git(host, run_id, visit), host.workspace, CancelToken())
 
 
-async def _beginning(git: "Git", workspace: Path, stopping: Stopping) -> tuple[str, str]:
+async def _beginning(git: "Git", workspace: Path, stopping: CancelToken) -> tuple[str, str]:
     """The last commit, and the folder of the repository that the workspace is."""
     try:
         prefix = await git.must("rev-parse", "--show-prefix", cwd=workspace, stopping=stopping)
@@ -240,7 +247,7 @@ async def _beginning(git: "Git", workspace: Path, stopping: Stopping) -> tuple[s
 
 
 @contextlib.asynccontextmanager
-async def _alone(git: "Git", workspace: Path, stopping: Stopping | None = None) -> AsyncIterator[None]:
+async def _alone(git: "Git", workspace: Path, stopping: CancelToken | None = None) -> AsyncIterator[None]:
     """Git fails now and then if worktrees of one repository come and go at once: one after the other, in all runs."""
     folder = workspace / await git.must("rev-parse", "--git-common-dir", cwd=workspace, stopping=stopping)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -282,19 +289,27 @@ class Git:
         }
 
     async def must(
-        self, *words: str, cwd: Path, stopping: Stopping | None = None, env: Mapping[str, str] | None = None
+        self,
+        *words: str,
+        cwd: Path,
+        stopping: CancelToken | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> str:
         """What it prints. Raises `NoWorktree` with its words if it fails."""
         ended = await self(*words, cwd=cwd, stopping=stopping, env=env)
         if ended.code:
-            told = " ".join(ended.words.split()) or f"exit code {ended.code}"
-            raise NoWorktree(f"git {words[0]}: {told}")
+            message = " ".join(ended.words.split()) or f"exit code {ended.code}"
+            raise NoWorktree(f"git {words[0]}: {message}")
         return ended.text
 
     async def __call__(
-        self, *words: str, cwd: Path, stopping: Stopping | None = None, env: Mapping[str, str] | None = None
+        self,
+        *words: str,
+        cwd: Path,
+        stopping: CancelToken | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> _Ended:
-        stopping = stopping if stopping is not None else Stopping()
+        stopping = stopping if stopping is not None else CancelToken()
         environment = {**self._environment, **(env or {})}
         try:
             program = find_program("git", environment.get("PATH"), cwd)
@@ -319,13 +334,13 @@ class Git:
                 os.close(source)
             family = Family(self._run_id, self._visit, child.pid)
             try:
-                first = await stopping.or_ends(child, within=_GIT_SECONDS)
+                first = await stopping.wait(child, within=_GIT_SECONDS)
             except asyncio.CancelledError:
                 families.kill(family.members)
                 raise
-            if first != "ended":
+            if first != "exited":
                 await families.stop(family.members, main=child)
-                if first == "asked":
+                if first == "cancelled":
                     raise _Stopped
                 raise NoWorktree(f"git {words[0]} took longer than {_GIT_SECONDS:g} seconds")
             return _Ended(await child.ended, _read(out).removesuffix("\n"), _read(err))
@@ -335,7 +350,7 @@ class Git:
 
 
 def _read(handle: int) -> str:
-    return os.fsdecode(os.pread(handle, _MOST_TOLD * 4, 0))
+    return os.fsdecode(os.pread(handle, _MAX_MESSAGE * 4, 0))
 
 
 def _remove_folder(path: Path) -> None:

@@ -105,7 +105,7 @@ class Connections:
                 async with self._deadline(connection, patient=patient):
                     yield connection
             except psycopg.Error as error:
-                raise self.told(error) from error
+                raise self.translate_error(error) from error
             except UnicodeEncodeError as error:
                 raise InvalidEvent(f"a text cannot be kept: {error}") from error
             finally:
@@ -167,7 +167,7 @@ class Connections:
         while self._idle:
             await self._idle.pop().close()
 
-    def told(self, error: psycopg.Error) -> Exception:
+    def translate_error(self, error: psycopg.Error) -> Exception:
         """A failure of the database in our words; a defect of ours stays what it is."""
         if error.sqlstate == _NEWER_SCHEMA:
             try:
@@ -193,7 +193,7 @@ class Connections:
     def _take_idle(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
-            if not connection.closed and not _has_something_to_say(connection):
+            if not connection.closed and not _is_readable(connection):
                 return connection
             connection.pgconn.finish()
         return None
@@ -229,7 +229,7 @@ def _is_in_transaction(connection: Connection) -> bool:
     return connection.pgconn.transaction_status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 
-def _has_something_to_say(connection: Connection) -> bool:
+def _is_readable(connection: Connection) -> bool:
     """An idle server is silent: a socket that can be read holds a farewell, or nothing but its end."""
     poll = select.poll()
     poll.register(connection.pgconn.socket, select.POLLIN)

@@ -17,7 +17,7 @@ from podium.stores.postgres.limits import REACHED, named
 from podium.stores.postgres.rows import NOW, RUN, as_text, askable, run_of
 
 # How often a caller looks again when others were quicker each time, before it says that there is nothing.
-_MOST_TRIES: Final = 10
+_MAX_TRIES: Final = 10
 
 _LOCK: Final = f"SELECT {RUN} FROM runs r WHERE run_id = %s FOR NO KEY UPDATE"
 # Only a lease that nobody holds, or that has lapsed, is taken; else no row comes back.
@@ -202,7 +202,7 @@ async def _claim_any(
     and when all were tried, one looks again.
     """
     texts.check_holder(owner)
-    for _ in range(_MOST_TRIES):
+    for _ in range(_MAX_TRIES):
         async with connections.lend() as connection:
             found = await connection.execute(tenants.encode())
             names = [name for (name,) in await found.fetchall()]

@@ -51,7 +51,7 @@ async def reached(connection: Connection, run: RunIdentity, concurrency_key: str
     if row is None:
         return None
     kind, name, most = row
-    return rules.told_limit((run.tenant_id, kind, name), most)
+    return rules.describe_limit((run.tenant_id, kind, name), most)
 
 
 async def set_limit(connections: Connections, limit: Limit) -> None:

@@ -41,7 +41,7 @@ async def migrate(connections: Connections, known: tuple[Migration, ...] = KNOWN
     except psycopg.errors.InsufficientPrivilege as error:
         raise connections.unavailable(error) from error
     except psycopg.Error as error:
-        raise connections.told(error) from error
+        raise connections.translate_error(error) from error
     finally:
         await connection.close()
 

@@ -123,7 +123,7 @@ async def fill_some(connections: Connections, bus: str) -> bool:
         filled = await (await connection.execute(_FILLED, [bus])).fetchone()
         if filled is None:
             return False
-        found = await connection.execute(_EVENTS_FROM, [*filled, rules.BUS_ROWS_AT_ONCE])
+        found = await connection.execute(_EVENTS_FROM, [*filled, rules.BUS_BATCH_SIZE])
         runs = await found.fetchall()
         if not runs:
             await connection.execute("UPDATE buses SET state = 'open' WHERE bus = %s", [bus])
@@ -167,7 +167,7 @@ async def _remove_rows(connections: Connections, bus: str) -> None:
 
 async def remove_some(connections: Connections, bus: str) -> bool:
     """Delete some of the rows of a bus that is being removed; False when there are none."""
-    some = {"bus": bus, "most": rules.BUS_ROWS_AT_ONCE}
+    some = {"bus": bus, "most": rules.BUS_BATCH_SIZE}
     async with connections.writing(patient=True) as connection:
         if await (await connection.execute(_REMOVED, some)).fetchone() is None:
             return False

@@ -128,7 +128,7 @@ async def vacuum(connections: Connections) -> None:
         for (table,) in await found.fetchall():
             await connection.execute(sql.SQL("VACUUM (ANALYZE) {}").format(sql.Identifier(table)))
     except psycopg.Error as error:
-        raise connections.told(error) from error
+        raise connections.translate_error(error) from error
     finally:
         await connection.close()
 

@@ -41,7 +41,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 # Numbers and identities of runs, by run id. They never change, and are read once. That a number still stands for that
 # run is asked again every time: what was read in a transaction that was undone goes to another run.
 KnownRuns = dict[str, tuple[int, RunIdentity]]
-_MOST_KNOWN_RUNS: Final = 10_000
+_MAX_KNOWN_RUNS: Final = 10_000
 
 # Of one write: whether its key is known, how its run stands, who holds the lease. `(SELECT ?)` hides the parameter from
 # the planner, which would otherwise compare it with the condition of a partial index and plan anew for every value.
@@ -143,7 +143,7 @@ def _find_run(
         found = log.number_and_identity(db, run_id)
     except RunNotFound:
         return None, None
-    if len(known_runs) >= _MOST_KNOWN_RUNS:
+    if len(known_runs) >= _MAX_KNOWN_RUNS:
         known_runs.clear()
     known_runs[run_id] = found
     return found

@@ -42,12 +42,12 @@ class Database:
     def not_durable(self, error: OSError | apsw.Error) -> PodiumError:
         """A commit whose sync has failed."""
         if isinstance(error, apsw.Error):
-            return self.told(error)
+            return self.translate_error(error)
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         advice = dict(_ADVICE)[apsw.FullError if is_full else apsw.IOError]
         return StoreUnavailable(f"{self.path}: {error}; it is unknown whether this is stored; {advice}")
 
-    def told(self, error: apsw.Error) -> PodiumError:
+    def translate_error(self, error: apsw.Error) -> PodiumError:
         """What happened and what to do next; an error that only a defect can cause is raised as it is."""
         for kind, advice in _ADVICE:
             if isinstance(error, kind):

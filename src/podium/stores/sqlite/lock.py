@@ -63,7 +63,7 @@ class FileLock:
         finally:
             self._give(_GATE)
 
-    def give(self) -> None:
+    def release(self) -> None:
         self._give(_LOCK)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.moments import Moment
 
 # Rows deleted in one transaction: some milliseconds, so that others get their turn.
-_MOST_AT_ONCE: Final = 2000
+_BATCH_SIZE: Final = 2000
 
 _BURY: Final = (
     "INSERT INTO pruned (tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id, run_id, "
@@ -47,13 +47,13 @@ def remove_some(db: apsw.Connection) -> bool:
         return False
     run = found[0]
     db.execute(
-        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE run = ? LIMIT ?)", (run, _MOST_AT_ONCE)
+        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE run = ? LIMIT ?)", (run, _BATCH_SIZE)
     )
     if db.changes():
         return True
     db.execute(
         "DELETE FROM steps WHERE run = ?1 AND step_id IN (SELECT step_id FROM steps WHERE run = ?1 LIMIT ?2)",
-        (run, _MOST_AT_ONCE),
+        (run, _BATCH_SIZE),
     )
     if not db.changes() and not contents.remove_some(db, run):
         db.execute("DELETE FROM removals WHERE run = ?", (run,))
@@ -93,9 +93,9 @@ _ORPHANS: Final = (
 
 def problems(db: apsw.Connection) -> Iterator[str]:
     """Everything that is wrong, in words. The caller opens a transaction, so that all is seen at one moment."""
-    for (told,) in db.execute("PRAGMA integrity_check"):
-        if told != "ok":
-            yield f"the file is damaged: {told}"
+    for (line,) in db.execute("PRAGMA integrity_check"):
+        if line != "ok":
+            yield f"the file is damaged: {line}"
     for table, rowid, parent, _ in db.execute("PRAGMA foreign_key_check"):
         yield f"row {rowid} of {table} refers to a row of {parent} that is not there"
     for table, condition in _ORPHANS:

@@ -81,7 +81,7 @@ def fill_some(db: apsw.Connection, bus: str) -> bool:
     if row is None:
         return False
     number, *filled = row
-    found = db.execute(_EVENTS_FROM, (*filled, rules.BUS_ROWS_AT_ONCE)).fetchall()
+    found = db.execute(_EVENTS_FROM, (*filled, rules.BUS_BATCH_SIZE)).fetchall()
     if not found:
         db.execute("UPDATE buses SET state = 'open' WHERE number = ?", (number,))
         return False
@@ -113,7 +113,7 @@ def remove_some(db: apsw.Connection, bus: str) -> bool:
     row = db.execute("SELECT number FROM buses WHERE bus = ? AND state = 'removing'", (bus,)).fetchone()
     if row is None:
         return False
-    some = (row[0], rules.BUS_ROWS_AT_ONCE)
+    some = (row[0], rules.BUS_BATCH_SIZE)
     removed = Counter(line for (line,) in db.execute(_REMOVE_WAITING, some))
     db.executemany(
         "UPDATE lines SET waiting = waiting - ? WHERE number = ?", [(n, line) for line, n in removed.items()]

@@ -172,7 +172,7 @@ def full_limit(db: apsw.Connection, at: Moment, scopes: Iterable[Scope]) -> str 
     for scope in found:
         most = set_limits.get(scope)
         if most is not None and live[scope] >= most:
-            return rules.told_limit(scope, most)
+            return rules.describe_limit(scope, most)
     return None
 
 

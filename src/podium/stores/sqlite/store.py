@@ -53,7 +53,7 @@ from podium.text import reason_of
 _T = TypeVar("_T")
 
 # Read in one go on the event loop; longer reads let others have a turn in between.
-_MOST_AT_ONCE: Final = 200
+_BATCH_SIZE: Final = 200
 
 
 class SqliteStore:
@@ -68,7 +68,7 @@ class SqliteStore:
         self._reader = database.connect()
         self._watching = Watching(self._data_version)
         self._writer = Writer(
-            database, lock, moments, version=version, patience=patience, on_commit=self._watching.tell
+            database, lock, moments, version=version, patience=patience, on_commit=self._watching.notify
         )
         # For what takes long: lists, counts, checks.
         self._scans = ThreadPoolExecutor(max_workers=1, thread_name_prefix="podium-scan")
@@ -112,7 +112,7 @@ class SqliteStore:
             return cls(database, lock, moments, version, patience)
         except apsw.Error as error:
             lock.close()
-            raise database.told(error) from error
+            raise database.translate_error(error) from error
         except BaseException:
             lock.close()
             raise
@@ -146,7 +146,7 @@ class SqliteStore:
             finally:
                 db.close()
         finally:
-            lock.give()
+            lock.release()
 
     @property
     def path(self) -> Path:
@@ -205,11 +205,11 @@ class SqliteStore:
         return await self._writer.append(append)
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
-        records = self._read(lambda db: log.read(db, run_id, after, min(limit, _MOST_AT_ONCE)))
+        records = self._read(lambda db: log.read(db, run_id, after, min(limit, _BATCH_SIZE)))
         part = records
-        while len(part) == _MOST_AT_ONCE and len(records) < limit:
+        while len(part) == _BATCH_SIZE and len(records) < limit:
             await asyncio.sleep(0)
-            last, most = records[-1].run_seq, min(limit - len(records), _MOST_AT_ONCE)
+            last, most = records[-1].run_seq, min(limit - len(records), _BATCH_SIZE)
             part = self._read(lambda db, last=last, most=most: log.read(db, run_id, last, most))  # type: ignore[misc]
             records += part
         return records
@@ -435,7 +435,7 @@ class SqliteStore:
         try:
             return query(self._reader)
         except apsw.Error as error:
-            raise self._database.told(error) from error
+            raise self._database.translate_error(error) from error
 
     async def _scan(self, query: Callable[[apsw.Connection], _T]) -> _T:
         def scan() -> _T:
@@ -453,7 +453,7 @@ class SqliteStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._scans, work)
         except apsw.Error as error:
-            raise self._database.told(error) from error
+            raise self._database.translate_error(error) from error
 
     def _data_version(self) -> int:
         return int(self._reader.execute("PRAGMA data_version").get)

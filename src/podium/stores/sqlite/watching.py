@@ -37,7 +37,7 @@ class Watching:
             if not of_run:
                 del self._watchers[run_id]
 
-    def tell(self, run_ids: Iterable[str]) -> None:
+    def notify(self, run_ids: Iterable[str]) -> None:
         if not self._watchers:
             return
         for run_id in run_ids:
@@ -71,4 +71,4 @@ class Watching:
                 wait = min(wait * _SLOWING_DOWN, _IDLE_SECONDS)
 
     def _tell_all(self) -> None:
-        self.tell(tuple(self._watchers))
+        self.notify(tuple(self._watchers))

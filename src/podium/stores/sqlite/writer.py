@@ -38,7 +38,7 @@ from podium.stores.sqlite.lock import FileLock
 from podium.stores.sqlite.lock_holder import describe_holder, is_stopped
 from podium.stores.sqlite.migrations import check_still
 from podium.stores.sqlite.moments import Moments
-from podium.stores.sqlite.room import WalRoom
+from podium.stores.sqlite.wal_prealloc import WalRoom
 
 _T = TypeVar("_T")
 Change = Callable[[apsw.Connection], _T]
@@ -49,9 +49,9 @@ _QUICK_AGAIN: Final = 3
 # How long a caller may commit alone without letting others run: that is when it sees whether there are any.
 _ALONE_SECONDS: Final = 0.004
 # So that the first of a batch does not wait for hundreds behind it, and other processes get their turn.
-_MOST_IN_A_BATCH: Final = 500
+_MAX_BATCH: Final = 500
 # Appends looked up, then written, in one go: with more, the pages of the first are no longer in the processor's cache.
-_MOST_TOGETHER: Final = 16
+_MAX_APPENDS_TOGETHER: Final = 16
 # A process that is stopped inside a transaction does not continue by itself: it is named after this time.
 _STOPPED_SECONDS: Final = 1.0
 # How long the write-ahead log may become before it is taken up into the file.
@@ -236,7 +236,7 @@ class Writer:
                     return False
                 self._fill(db, [request])
             finally:
-                self._lock.give()
+                self._lock.release()
             self._make_durable([request])
         except apsw.Error as error:
             request.error = self._failed(error)
@@ -310,7 +310,7 @@ class Writer:
                     began = time.monotonic()
                     self._commit(batch)
                 finally:
-                    self._lock.give()
+                    self._lock.release()
                 self._make_durable(batch)
                 self._note_time(time.monotonic() - began)
             with contextlib.suppress(RuntimeError):  # the loop is gone, and with it whoever asked
@@ -443,7 +443,7 @@ class Writer:
             try:
                 _take_up(self._db)
             finally:
-                self._lock.give()
+                self._lock.release()
         else:
             self._data_version = seen
             return
@@ -461,7 +461,11 @@ class Writer:
         appends: list[Append] = []
         for request in batch:
             change = request.change
-            if not isinstance(change, Append) or change.run_id in together or len(appends) == _MOST_TOGETHER:
+            if (
+                not isinstance(change, Append)
+                or change.run_id in together
+                or len(appends) == _MAX_APPENDS_TOGETHER
+            ):
                 self._append(db, appends, together)
                 together, appends = {}, []
             if isinstance(change, Append):
@@ -500,7 +504,7 @@ class Writer:
 
     def _failed(self, error: apsw.Error) -> PodiumError:
         self._give_up_connection()
-        return self._database.told(error)
+        return self._database.translate_error(error)
 
     def _give_up_connection(self) -> None:
         """After a failure nothing of it must remain: the next transaction begins on a new connection."""
@@ -516,7 +520,7 @@ class Writer:
 def _batch(backlog: deque[_Request]) -> list[_Request]:
     """What goes into the next transaction, in the order in which it came; something alone goes by itself."""
     batch: list[_Request] = []
-    while backlog and len(batch) < _MOST_IN_A_BATCH:
+    while backlog and len(batch) < _MAX_BATCH:
         if backlog[0].alone and batch:
             break
         request = backlog.popleft()

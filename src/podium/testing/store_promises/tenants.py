@@ -17,12 +17,12 @@ class TenantPromises:
             await world.store.create_run(
                 new_run("theirs", run={"tenant_id": "acme"}), [event("theirs", "RunQueued")]
             )
-            told = []
+            messages = []
             for run_id in ("theirs", "missing"):
                 with pytest.raises(RunNotFound) as refused:
                     await world.store.runs.find("default", run_id)
-                told.append(str(refused.value).replace(run_id, "X"))
-            assert told[0] == told[1]
+                messages.append(str(refused.value).replace(run_id, "X"))
+            assert messages[0] == messages[1]
             assert (await world.store.runs.find("acme", "theirs")).identity.tenant_id == "acme"
 
         world.run(scenario())

@@ -8,10 +8,10 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 from podium.ports.provider import AgentCode, AgentError
-from podium.providers.reading import status_in, told
+from podium.providers.reading import one_line, status_in
 
 # Nobody waits longer because a server says so.
-_MOST_DELAY: Final = 3600.0
+_MAX_DELAY: Final = 3600.0
 _OVERLOADED: Final = frozenset({500, 502, 503, 504, 529})
 # A second look at these never changes the answer.
 _FINAL: Final[frozenset[AgentCode]] = frozenset(
@@ -41,12 +41,12 @@ _WORDS: Final[tuple[tuple[str, AgentCode], ...]] = (
 
 
 def failure(code: AgentCode, message: str, retry_after: float | None = None) -> AgentError:
-    return AgentError(code, told(message), code not in _FINAL, retry_after)
+    return AgentError(code, one_line(message), code not in _FINAL, retry_after)
 
 
 def of_status(status: int, message: str, retry_after: float | None = None) -> AgentError:
     """What a server's refusal means."""
-    message = told(message) or f"the model server answered {status}"
+    message = one_line(message) or f"the model server answered {status}"
     if status == 429:
         return failure("RATE_LIMIT", message, retry_after)
     if status in _OVERLOADED:
@@ -79,9 +79,9 @@ def delay_in(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             continue
         if seconds >= 0:
-            return min(seconds, _MOST_DELAY)
+            return min(seconds, _MAX_DELAY)
     try:
         until, now = (parsedate_to_datetime(headers[name]) for name in ("retry-after", "date"))
-        return min(max((until - now).total_seconds(), 0.0), _MOST_DELAY)
+        return min(max((until - now).total_seconds(), 0.0), _MAX_DELAY)
     except (KeyError, TypeError, ValueError, IndexError, OverflowError):
         return None

@@ -7,13 +7,13 @@ captured as lines or JSON is not cut: the drive loop moves large values out of t
 from typing import Any, Final
 
 from podium.errors import InvalidEvent
-from podium.log.events import MOST_PAYLOAD_BYTES, encode_payload
+from podium.log.events import MAX_PAYLOAD_BYTES, encode_payload
 from podium.runtime.tasks.cutting import cut_text, with_warning
 from podium.runtime.tasks.order import TaskResult, failed
 
 # The other facts of a result need room, too.
-_MOST_OUTPUT: Final = MOST_PAYLOAD_BYTES * 3 // 4
-_ALWAYS_FITS: Final = _MOST_OUTPUT // 6
+_MAX_OUTPUT: Final = MAX_PAYLOAD_BYTES * 3 // 4
+_ALWAYS_FITS: Final = _MAX_OUTPUT // 6
 _DATA: Final = ("json", "lines", "outputs")
 
 
@@ -21,7 +21,7 @@ def fitted(result: TaskResult) -> TaskResult:
     """The result with its output cut to size; a failed one if what the step gave is no JSON."""
     payload = result.payload
     output = payload.get("output", "")
-    if len(output) > _ALWAYS_FITS and len(encode_payload(output)) > _MOST_OUTPUT:
+    if len(output) > _ALWAYS_FITS and len(encode_payload(output)) > _MAX_OUTPUT:
         payload["outputBytes"] = payload.get("outputBytes", len(output.encode()))
         payload["truncated"] = True
         payload["output"] = cut_text(output, _most_that_fits(output))
@@ -39,7 +39,7 @@ def _most_that_fits(text: str) -> int:
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
-        if len(encode_payload(text[:middle])) <= _MOST_OUTPUT:
+        if len(encode_payload(text[:middle])) <= _MAX_OUTPUT:
             low = middle
         else:
             high = middle - 1

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from podium.cli.following import saying_when_undriven
-from podium.cli.output import print_json, told_usage, usage_cells
+from podium.cli.output import describe_usage, print_json, usage_cells
 from podium.cli.places import given_runs, say
 from podium.cli.progress import is_of_an_agent
 from podium.cli.reasons import print_reason, reason_json
@@ -28,7 +28,7 @@ from podium.operations.runs import RunView, show_run
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Plan
 from podium.ports.store import Store
-from podium.runtime.kept_plan import load_plan
+from podium.runtime.plan_file import load_plan
 from podium.runtime.rundir import RunDirectory, file_name
 from podium.runtime.spilling import values_of
 from podium.text import visible
@@ -91,10 +91,10 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
 
 def _noted(summary: RunSummary, decided: Sequence[Decision]) -> list[str]:
     """What a person should know of a run beside its outcome: alerts and warnings (or how many more), decisions."""
-    told = [f"alert {one.code}: {one.message}" for one in summary.alerts]
-    told += [f"warning: step {one.step_id!r}: {one.text}" for one in summary.warnings]
-    more = summary.alert_count + summary.warning_count - len(told)
-    return [*told, *([f"{more} more"] if more else ()), *(one.text for one in decided)]
+    notes = [f"alert {one.code}: {one.message}" for one in summary.alerts]
+    notes += [f"warning: step {one.step_id!r}: {one.text}" for one in summary.warnings]
+    more = summary.alert_count + summary.warning_count - len(notes)
+    return [*notes, *([f"{more} more"] if more else ()), *(one.text for one in decided)]
 
 
 def _noted_json(summary: RunSummary, decided: Sequence[Decision]) -> dict[str, object]:
@@ -245,7 +245,7 @@ def _error_of(step: StepSnapshot) -> str:
 
 
 def _used(view: RunView) -> str:
-    return f", {told_usage(view.summary.usage)}" if any(view.summary.usage.values()) else ""
+    return f", {describe_usage(view.summary.usage)}" if any(view.summary.usage.values()) else ""
 
 
 def _report_json(view: RunView, decided: Sequence[Decision]) -> dict[str, object]:
@@ -295,8 +295,8 @@ def _report_html(view: RunView, decided: Sequence[Decision]) -> str:
 
     run = view.run
     rows = "\n".join(f"<tr>{''.join(f'<td>{cell(value)}</td>' for value in row)}</tr>" for row in _rows(view))
-    told = _noted(view.summary, decided)
-    noted = f"\n<ul>{''.join(f'<li>{cell(text)}</li>' for text in told)}</ul>" if told else ""
+    notes = _noted(view.summary, decided)
+    noted = f"\n<ul>{''.join(f'<li>{cell(text)}</li>' for text in notes)}</ul>" if notes else ""
     title = f"{cell(run.identity.plan_id)}: {run.status.value.lower()}"
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>\n'

@@ -51,8 +51,8 @@ def together(parts: list[Written]) -> Written:
     return whole
 
 
-def check_written_at_once(scope: Scope, written: list[Written], problems: Problems) -> None:
-    if scope.kind == "items" and scope.at_once:
+def check_write_conflicts(scope: Scope, written: list[Written], problems: Problems) -> None:
+    if scope.kind == "items" and scope.concurrently:
         for part in written:
             for path, scalar in part.files.items():
                 _tell_same_file(
@@ -79,14 +79,14 @@ def check_written_at_once(scope: Scope, written: list[Written], problems: Proble
         part = written[number]
         for path, scalar in part.files.items():
             other = last_writer.get(path)
-            if other is not None and _at_once(scope, other, number):
+            if other is not None and _concurrently(scope, other, number):
                 name = scope.listed[other].step_id
                 _tell_same_file(
                     path, scalar, f"{quoted(name)} writes it and may run at the same time", problems
                 )
             last_writer[path] = number
         if part.editors:
-            if last_editor is not None and _at_once(scope, last_editor, number):
+            if last_editor is not None and _concurrently(scope, last_editor, number):
                 other_editor = quoted(scope.listed[last_editor].step_id)
                 problems.warning(
                     Code.SHARED_WORKSPACE,
@@ -106,5 +106,5 @@ def _tell_same_file(path: str, scalar: Scalar, why: str, problems: Problems) -> 
     )
 
 
-def _at_once(scope: Scope, earlier: int, later: int) -> bool:
+def _concurrently(scope: Scope, earlier: int, later: int) -> bool:
     return scope.needs is None or not waits_for(scope.needs, later, earlier)

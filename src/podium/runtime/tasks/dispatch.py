@@ -13,13 +13,12 @@ from podium.plan.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Pytho
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
 from podium.runtime.tasks.commands import CommandTasks
-from podium.runtime.tasks.fitting import fitted
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.masking import masked
 from podium.runtime.tasks.order import (
     FAILED_BEFORE_START,
+    CancelToken,
     Performer,
-    Stopping,
     TaskOrder,
     TaskResult,
     failed,
@@ -27,6 +26,7 @@ from podium.runtime.tasks.order import (
     timed_out,
 )
 from podium.runtime.tasks.python import PythonTasks
+from podium.runtime.tasks.truncate import fitted
 from podium.text import typed_reason, without_credentials
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Reuse(Protocol):
-    def needs_no_look(self, order: TaskOrder) -> bool:
+    def has_no_inputs(self, order: TaskOrder) -> bool:
         """Whether the attempt is given no files, and no earlier one may stand for it."""
         ...
 
@@ -75,7 +75,7 @@ class RunTasks:
         }
         self._providers = providers
         self._recordings = recordings
-        self._stopping: dict[tuple[str, int], Stopping] = {}
+        self._stopping: dict[tuple[str, int], CancelToken] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         # Steps inside a call belong to that workflow: its environment, its secrets.
         self._called = {
@@ -84,7 +84,7 @@ class RunTasks:
 
     def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
         order = self._order(task, engine_attempt)
-        stopping = Stopping()
+        stopping = CancelToken()
         begun = self._begin(order, stopping)
         if isinstance(begun, TaskResult):
             done(self._for_the_log(begun))
@@ -110,12 +110,12 @@ class RunTasks:
             self._run,
         )
 
-    def _begin(self, order: TaskOrder, stopping: Stopping) -> TaskResult | Awaitable[TaskResult]:
+    def _begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:
         """The end of an attempt that has nothing to wait for: a function of this process. Else what to wait for."""
         body = order.step.body
         if not isinstance(body, Python) or body.function not in self._host.functions:
             return self._result(order, stopping)
-        if self._reuse is not None and not self._reuse.needs_no_look(order):
+        if self._reuse is not None and not self._reuse.has_no_inputs(order):
             return self._result(order, stopping)
         try:
             begun = self._python.begin(order, stopping)
@@ -171,7 +171,7 @@ class RunTasks:
             )
         return self._performers.get(body)
 
-    async def _result(self, order: TaskOrder, stopping: Stopping) -> TaskResult:
+    async def _result(self, order: TaskOrder, stopping: CancelToken) -> TaskResult:
         performer = self._performer(type(order.step.body))
         if performer is None:
             kind = order.step.body.__struct_config__.tag
@@ -181,15 +181,15 @@ class RunTasks:
                 f"steps of kind {kind!r} cannot run here",
                 retryable=False,
             )
-        if self._reuse is None or self._reuse.needs_no_look(order):
+        if self._reuse is None or self._reuse.has_no_inputs(order):
             return await self._with_facts(order, performer.perform(order, stopping))
         looking = asyncio.ensure_future(self._reuse.look(order))
         # Files of any size are looked at: that can be stopped like the task itself, and takes no longer than it may.
-        first = await stopping.or_ends(looking, within=order.step.timeout)
-        if first != "ended":
+        first = await stopping.wait(looking, within=order.step.timeout)
+        if first != "exited":
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
-            return timed_out(order.step.timeout) if first == "late" else stopped(stopping.code)
+            return timed_out(order.step.timeout) if first == "timed_out" else stopped(stopping.code)
         facts, earlier = looking.result()
         result = earlier if earlier is not None else await performer.perform(order, stopping)
         result.payload |= facts
@@ -197,11 +197,11 @@ class RunTasks:
 
     def _failed_by(self, defect: Exception, order: TaskOrder) -> TaskResult:
         """A defect of ours must not leave the run waiting for ever; the traceback goes into the log of the step."""
-        told = without_credentials("".join(traceback.format_exception(defect)))
+        trace = without_credentials("".join(traceback.format_exception(defect)))
         if self._host.redactor is not None:
-            told = self._host.redactor.redact(told)
+            trace = self._host.redactor.redact(trace)
         with contextlib.suppress(OSError):  # a full disk may be what failed
-            self._host.directory.step_file(order.path, order.attempt, "err").write_text(told)
+            self._host.directory.step_file(order.path, order.attempt, "err").write_text(trace)
         return failed(FAILED_BEFORE_START, "INTERNAL_ERROR", typed_reason(defect), retryable=False)
 
     def _workflow_of(self, path: str) -> Workflow:
