@@ -114,6 +114,36 @@ def test_a_rerun_of_a_run_that_was_resumed_takes_over_what_came_after_the_resume
     assert (place.folder / "story").read_text().split() == ["A", "A", "B", "C", "C"]
 
 
+def test_a_rerun_keeps_what_completed_in_other_branches_and_items(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - name: P
+            parallel:
+              - {name: Charge, command: [sh, -c, "sleep 0.3; echo charged >> story"], idempotent: false}
+              - {name: Ship, command: [sh, -c, "echo shipped >> story; test -f ok"]}
+          - name: L
+            for_each:
+              items: [a, b, c]
+              parallel: true
+              steps:
+                - name: Send
+                  command: [sh, -c, "echo sent-$0 >> story; test $0 != b -o -f fine", "${item}"]
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    (place.folder / "ok").touch()
+    second, third = f"{place.run_id}-2", f"{place.run_id}-3"
+    done = place.run("rerun", place.run_id, "--from", "P/Ship", "--run-id", second, code=1)
+    assert "P/Charge: taken over from run" in done.stdout
+    story = (place.folder / "story").read_text().split()
+    assert (story.count("charged"), story.count("shipped")) == (1, 2)
+    (place.folder / "fine").touch()
+    place.run("rerun", second, "--from", "L[1]/Send", "--run-id", third)
+    again = (place.folder / "story").read_text().split()
+    assert again == [*story, "sent-b"]
+
+
 def _seconds_of(place: Place, run_id: str) -> float:
     from datetime import datetime
 

@@ -378,7 +378,9 @@ def rerun(
 ) -> int:
     """Run what was run before once more, from STEP or from its start on, as a new run.
 
-    Results and files of the steps before it are taken over and not made again. The earlier run stays as it is.
+    Results and files of the steps before it are taken over and not made again, and so are those of steps that completed
+    beside it: in other branches, in other items of a parallel loop, or in a graph without depending on it. The earlier
+    run stays as it is.
     """
     from podium.operations.rerunning import carry_files_over, rerun_request
 

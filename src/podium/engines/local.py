@@ -36,6 +36,7 @@ from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunE
 from podium.ports.store import Store
 from podium.runtime import holders, slots
 from podium.runtime.alerts import Alerting
+from podium.runtime.beside import beside
 from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver, PendingEvent, Tasks, World
 from podium.runtime.ends import ended_by
@@ -46,7 +47,15 @@ from podium.runtime.outages import OUTAGE, Outages
 from podium.runtime.plan_file import PLAN, WORKFLOW, load_plan
 from podium.runtime.preflight import Readiness, Surroundings, check_needs
 from podium.runtime.reopening import NotAsDecided, Reopening
-from podium.runtime.reusing import Before, Reuse, ReusingTasks, before, cached_results, results_before
+from podium.runtime.reusing import (
+    Before,
+    Reuse,
+    ReusingTasks,
+    before,
+    cached_results,
+    results_before,
+    results_beside,
+)
 from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import RunDirectory, write_atomically, write_private
 from podium.runtime.spilling import NewValues, RunValues, is_value, put_back, spill, values_of, whole
@@ -443,7 +452,7 @@ class LocalEngine:
         world = World(
             self._store,
             self._clock,
-            await self._with_earlier(tasks, asked),
+            await self._with_earlier(tasks, plan, asked),
             tasks.ask,
             observers=list(observers),
             payloads=self._payloads(directory),
@@ -560,14 +569,16 @@ class LocalEngine:
             if is_value(name):
                 await self._values_of(run_id).put(content, kind="payload")
 
-    async def _with_earlier(self, tasks: RunTasks, asked: dict[str, Any]) -> Tasks:
+    async def _with_earlier(self, tasks: RunTasks, plan: Plan, asked: dict[str, Any]) -> Tasks:
         """A run that takes over what an earlier one has done."""
         original, step = asked.get("originalRunId"), asked.get("rerunFrom")
         if not original or not step:
             return tasks
-        earlier = await results_before(self._store, RunId(original), step)
+        earlier = await results_before(self._store, RunId(original), step) or {}
+        if (is_beside := beside(plan, step)) is not None:
+            earlier |= await results_beside(self._store, RunId(original), step, is_beside)
         values = self._values_of(RunId(original))
-        for result in (earlier or {}).values():
+        for result in earlier.values():
             await put_back(result.payload, values)
         return ReusingTasks(tasks, earlier) if earlier else tasks
 

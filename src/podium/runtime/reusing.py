@@ -26,6 +26,7 @@ from podium.machine.commands import RunTask
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import PLAIN_WORK, Plan, Step
 from podium.ports.store import EventLog, Store
+from podium.runtime.beside import IsBeside, completed_beside
 from podium.runtime.drive import Tasks
 from podium.runtime.fingerprints import Fingerprints, digest_of
 from podium.runtime.rundir import RunDirectory, inside, write_atomically
@@ -60,6 +61,29 @@ async def results_before(
                     continue  # it did not end by itself
                 results[record.step_id, record.logical_attempt_id] = TaskResult(record.event_type, payload)
     return None
+
+
+async def results_beside(
+    log: EventLog, original: RunId, step: str, is_beside: IsBeside
+) -> dict[tuple[str, int], TaskResult]:
+    """What completed beside the step, whenever that was."""
+    of_path: dict[str, list[EventRecord]] = {}
+    reached: int | None = None
+    after = 0
+    while records := await log.read(original, after=after, limit=_READ_AT_ONCE):
+        after = records[-1].run_seq
+        for record in records:
+            if record.step_id == step and reached is None:
+                reached = record.run_seq
+            elif record.step_id is not None and is_beside(record.step_id):
+                of_path.setdefault(record.step_id, []).append(record)
+    return {
+        (path, attempt): TaskResult(
+            EventType.STEP_COMPLETED, {**msgspec.json.decode(end.payload), "reusedFrom": original}
+        )
+        for path, found in of_path.items()
+        for attempt, end in completed_beside(found, reached or after)
+    }
 
 
 class ReusingTasks:

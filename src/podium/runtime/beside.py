@@ -1,0 +1,141 @@
+"""What ran beside a step: in other branches, in other items of a parallel loop, in a graph without depending on it.
+
+A rerun from such a step repeats the step and what follows from it. What ran beside it neither precedes nor follows it:
+a task there that completed keeps its result, also if it was still running when the step started. A race (`join: any` or
+`majority`) is held again, because its outcome depends on which branch is first.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from podium.log.events import EventRecord, EventType
+from podium.machine import stopping
+from podium.plan.loading import FINALLY
+from podium.plan.plan import Block, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
+
+IsBeside: TypeAlias = Callable[[str], bool]
+_STARTED_AGAIN = EventType.STEP_RETRY_SCHEDULED
+
+
+def beside(plan: Plan, step: str) -> IsBeside | None:
+    """Tells of a path whether it is beside the step; None if nothing is."""
+    tests = list(_tests(plan.workflow, step))
+    return (lambda path: any(test(path) for test in tests)) if tests else None
+
+
+def _tests(workflow: Workflow, path: str) -> Iterator[IsBeside]:
+    """One for each list or loop around the step whose parts run at the same time."""
+    block: Block | None = workflow.block
+    others: Callable[[Block, str], frozenset[str]] = _others_of_graph
+    before = ""
+    for part in path.split("/"):
+        name = part.split("#", 1)[0].split("[", 1)[0]
+        step = next((one for one in block.steps if one.step_id == name), None) if block is not None else None
+        if block is None or step is None or part == FINALLY:
+            return
+        if names := others(block, name):
+            yield _in_list(before, names)
+        if isinstance(step.body, ForEach) and step.body.parallel and "[" in part and _waits_for_all(step):
+            yield _in_other_items(before + part)
+        others = _others_of_branches if isinstance(step.body, Parallel) else _others_of_graph
+        # Who is first decides a race, and so does what its branches have done.
+        block = _inside(step) if not isinstance(step.body, Parallel) or _waits_for_all(step) else None
+        before = f"{before}{part}/"
+
+
+def _waits_for_all(step: Step) -> bool:
+    return isinstance(step.body, Parallel | ForEach) and step.body.join.wait_for == "all"
+
+
+def _inside(step: Step) -> Block | None:
+    match step.body:
+        case Call():
+            return step.body.workflow.block
+        case Group() | Parallel() | ForEach() | While():
+            return step.body.block
+        case _:
+            return None
+
+
+def _others_of_branches(block: Block, name: str) -> frozenset[str]:
+    return frozenset(one.step_id for one in block.steps) - {name}
+
+
+def _others_of_graph(block: Block, name: str) -> frozenset[str]:
+    """What does not depend on the step, directly or not."""
+    if block.discipline != "graph":
+        return frozenset()
+    dependents = defaultdict(list)
+    for one in block.steps:
+        for needed in one.depends_on:
+            dependents[needed].append(one.step_id)
+    followers, pending = {name}, [name]
+    while pending:
+        new = [one for one in dependents[pending.pop()] if one not in followers]
+        followers.update(new)
+        pending += new
+    return frozenset(one.step_id for one in block.steps) - followers
+
+
+def _in_list(before: str, names: frozenset[str]) -> IsBeside:
+    def test(path: str) -> bool:
+        first = path[len(before) :].split("/", 1)[0]
+        return path.startswith(before) and first.split("#", 1)[0].split("[", 1)[0] in names
+
+    return test
+
+
+def _in_other_items(item: str) -> IsBeside:
+    loop = item[: item.rindex("[") + 1]
+
+    def test(path: str) -> bool:
+        return path.startswith(loop) and not path.startswith(item)
+
+    return test
+
+
+# --- their results --------------------------------------------------------------------------------
+
+
+def completed_beside(records: Sequence[EventRecord], reached: int) -> Iterator[tuple[int, EventRecord]]:
+    """Of one path: the attempt that a rerun starts, and the completion that answers it.
+
+    `reached`: the number of the event with which the step itself was reached. Attempts that had ended until then are
+    taken over with their numbers. Later tries of one visit are answered at once: nothing fails or is waited for again.
+    """
+    attempt = 1 + max((_number(one) for one in records if one.run_seq < reached and _is_end(one)), default=0)
+    scheduled = {_number(one) for one in records if one.event_type == _STARTED_AGAIN}
+    for record in records:
+        if not _is_end(record) or record.run_seq < reached:
+            continue
+        if _number(record) in scheduled or _was_stopped(record):
+            continue  # its visit took the next attempt
+        if record.event_type == EventType.STEP_COMPLETED:
+            yield attempt, record
+        elif record.event_type != EventType.STEP_SKIPPED:
+            return  # it failed: from here on it runs again
+        attempt += 1
+
+
+def _number(record: EventRecord) -> int:
+    return record.logical_attempt_id
+
+
+def _is_end(record: EventRecord) -> bool:
+    return record.event_type in (
+        EventType.STEP_COMPLETED,
+        EventType.STEP_FAILED,
+        EventType.STEP_SKIPPED,
+        EventType.STEP_INTERRUPTED,
+    )
+
+
+def _was_stopped(record: EventRecord) -> bool:
+    if record.event_type == EventType.STEP_INTERRUPTED:
+        return True
+    if record.event_type != EventType.STEP_FAILED:
+        return False
+    return stopping.is_stop(msgspec.json.decode(record.payload).get("error") or {})
