@@ -80,6 +80,23 @@ def test_an_approval_is_taken_over_for_the_same_plan_and_said(place: Place) -> N
     assert "its approval was given for the same plan" in done.stdout
 
 
+@pytest.mark.rule("D29")
+def test_a_rerun_is_left_at_a_persons_step_if_it_is_not_to_wait(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: Build, command: [echo, x]}
+          - {name: Ready, approval: {message: "Go?"}}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--no-wait", code=5)
+    again = f"{place.run_id}-again"
+    left = place.run("rerun", place.run_id, "--from", "Build", "--run-id", again, "--no-wait", code=5)
+    assert f"podium approve {again}" in left.stdout + left.stderr
+    place.run("approve", again, "Ready")
+    place.run("resume", again)
+
+
 def test_a_rerun_of_a_step_that_a_cancel_stopped_runs_it(place: Place) -> None:
     place.write(
         """

@@ -361,6 +361,7 @@ async def _drive_again(
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
+@_NO_WAIT
 @_recording_options
 @env_file_option
 @store_option
@@ -372,6 +373,7 @@ def rerun(
     as_json: bool,
     quiet: bool,
     stream: bool,
+    no_wait: bool,
     record: Path | None,
     replay: Path | None,
     store: str | None,
@@ -395,9 +397,8 @@ def rerun(
         request = await rerun_request(opened, folder, RunId(run_id), step, new_id, payloads=payload_store)
         request = replace(request, env_files=kept_facts(variables))
         _require_needs(request.plan, request.workspace, replays=replay is not None)
-        return await _drive_new(
-            engine, opened, view, request, partial(carry_files_over, folder, RunId(run_id))
-        )
+        carry_over = partial(carry_files_over, folder, RunId(run_id))
+        return await _drive_new(engine, opened, view, request, carry_over, no_wait=no_wait)
 
     return _finish(folder, store, work, view, create=False, recordings=recordings)
 
