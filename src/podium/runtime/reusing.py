@@ -70,7 +70,7 @@ async def results_beside(
     of_path: dict[str, list[EventRecord]] = {}
     reached: int | None = None
     after = 0
-    while records := await log.read(original, after=after, limit=_READ_AT_ONCE):
+    while records := await log.read(original, after=after, limit=_READ_BATCH):
         after = records[-1].run_seq
         for record in records:
             if record.step_id == step and reached is None:
