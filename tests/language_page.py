@@ -1,4 +1,4 @@
-"""Writes the tables of docs/language.md and the schema beside the examples (`python -m tests.language_page`).
+"""Writes the tables of docs/reference.md and the schema beside the examples (`python -m tests.language_page`).
 
 Both are made from the loader's own table; tests keep them equal.
 """
@@ -27,7 +27,7 @@ from podium.machine.flow import Way, way_on
 from podium.plan.plan import Discipline, End, Handlers
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "language.md"
+PAGE = ROOT / "docs" / "reference.md"
 SCHEMA = ROOT / "examples" / "workflow.schema.json"
 _KEYS = re.compile(r"(<!-- keys: begin -->\n).*(<!-- keys: end -->)", re.DOTALL)
 _FLOW = re.compile(r"(<!-- flow: begin -->\n).*(<!-- flow: end -->)", re.DOTALL)

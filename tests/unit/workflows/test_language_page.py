@@ -1,19 +1,20 @@
-"""docs/language.md tells the language that the loader reads, and its examples are valid."""
+"""docs/reference.md describes the language that the loader reads, and the examples of docs/language.md are valid."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from podium.cli.app import run
 from podium.expressions.evaluate import compile_expression
 from podium.language.expressions import parse_expression
-from podium.language.grammar import RECORDS
+from podium.language.grammar import ACTIONS, RECORDS
 from podium.language.kinds import Kinds
-from podium.language.workflow import read_workflow
-from podium.operations.workflows import load_workflow
 from tests.language_page import PAGE, SCHEMA, schema_text, with_tables
+from tests.pages import Section, sections
 
 TEXT = PAGE.read_text()
-YAML = re.findall(r"^```yaml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+GUIDE = PAGE.with_name("language.md")
 
 
 def test_the_tables_are_those_of_the_loader() -> None:
@@ -26,30 +27,38 @@ def test_the_schema_is_written_by_the_same_command() -> None:
     assert SCHEMA.read_text() == schema_text(), "run `python -m tests.language_page`"
 
 
-def test_links_inside_the_page_lead_somewhere() -> None:
-    headings = {
-        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
-        for heading in re.findall(r"^#+ (.*)$", TEXT, re.MULTILINE)
+def headings(text: str) -> set[str]:
+    """The anchors of a page."""
+    found = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", [PAGE, GUIDE], ids=["reference", "guide"])
+def test_links_lead_to_headings_that_exist(page: Path) -> None:
+    for file, heading in re.findall(r"\]\(([\w./]*)#([^)]*)\)", page.read_text()):
+        assert heading in headings((page.parent / file if file else page).read_text()), (file, heading)
+
+
+def test_the_guide_has_examples_of_every_action() -> None:
+    assert {
+        action
+        for action in ACTIONS
+        if not re.search(rf"^\s+(?:- )?{action}:", GUIDE.read_text(), re.MULTILINE)
+    } <= {
+        "prompt_file",
+        "while",
     }
-    assert set(re.findall(r"\]\(#([^)]*)\)", TEXT)) <= headings
 
 
-def test_there_are_examples() -> None:
-    assert len(YAML) >= 6
-
-
-@pytest.mark.parametrize("text", YAML)
-def test_an_example_is_valid(text: str) -> None:
-    """Whole files as they are; steps alone inside of a file with what they name."""
-    if not text.startswith("version:"):
-        head = (
-            'version: "2.0"\nname: example\n'
-            "context: {services: [a, b], branch: main}\nsecrets: [TOKEN]\nsteps:\n"
-        )
-        text = head + re.sub(r"^", "  ", text, flags=re.MULTILINE)
-    reading = load_workflow(text.encode(), "example.yaml")
-    assert [str(found) for found in reading.diagnostics] == []
-    assert read_workflow(text.encode(), "example.yaml").plan == reading.plan
+@pytest.mark.parametrize("section", sections(GUIDE), ids=[section.title for section in sections(GUIDE)])
+def test_the_examples_of_the_guide_are_valid(
+    section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section.write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in section.files:
+        if name.endswith(".yaml"):
+            assert run(["validate", "--strict", name]) == 0
 
 
 def test_what_the_page_says_about_expressions_holds() -> None:
