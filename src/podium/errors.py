@@ -7,6 +7,7 @@
     ├── RunNotFound                  unknown run, or a run of another tenant: the same answer
     ├── RunRequestConflict           the same request id with other inputs or another plan
     ├── StaleFence                   the writer has lost its lease
+    ├── FileNotUsable                files.py                        a device, a pipe, a folder, or too large
     ├── LogMoved                     the log has grown since the writer read it; carries the missed records
     ├── RunRefused                   a limit is reached and the policy is REJECT
     ├── RunNotPrunable               an open run, or one with undelivered events

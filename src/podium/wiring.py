@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from podium.errors import PodiumError
+from podium.files import FileNotUsable, read_regular
 from podium.permissions import use_permissions
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
@@ -41,6 +42,7 @@ class UnknownStore(PodiumError):
     code = "UNKNOWN_STORE"
 
 
+_MAX_CONFIGURATION: Final = 1 << 20
 _CONFIGURED: Final = ("permissions", "prices")
 _PERMISSIONS: Final = ("private", "umask")
 
@@ -254,7 +256,9 @@ def configuration() -> dict[str, Any]:
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - "" if there is none
     path = Path(given) if given else Path(home) / "podium" / "config.yaml"
     try:
-        content = path.read_bytes()
+        content = read_regular(path, max_bytes=_MAX_CONFIGURATION, what="settings in YAML")
+    except FileNotUsable as error:
+        raise InvalidConfiguration(str(error)) from error
     except OSError as error:
         if given:
             raise InvalidConfiguration(f"PODIUM_CONFIG names {given!r}: {error.strerror}") from error

@@ -3,17 +3,20 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
 
 from podium.errors import PodiumError
+from podium.files import FileNotUsable, read_regular
 from podium.log.runs import Run
 from podium.operations.env_files import EnvFile, check_env_files
 from podium.ports.store import Store
 from podium.text import reason_of, visible
 
 Command: TypeAlias = Callable[..., Any]
+# Far more than the environment of a process can hold.
+_MAX_BYTES: Final = 1 << 20
 
 
 def env_file_option(command: Command) -> Command:
@@ -21,7 +24,7 @@ def env_file_option(command: Command) -> Command:
         "--env-file",
         "env_files",
         multiple=True,
-        type=click.Path(dir_okay=False, exists=True, path_type=Path),
+        type=click.Path(exists=True, path_type=Path),
         help="More environment variables, one NAME=value a line. Repeat it for more files: later ones win.",
     )(command)
 
@@ -46,6 +49,9 @@ def _read(path: Path) -> dict[str, str]:
     from podium.secrets.dotenv import parse_dotenv
 
     try:
-        return parse_dotenv(path.read_text(), str(path))
+        content = read_regular(path, max_bytes=_MAX_BYTES, what="lines NAME=value")
+        return parse_dotenv(content.decode(), str(path))
+    except FileNotUsable:
+        raise
     except (OSError, ValueError, PodiumError) as error:
         raise click.UsageError(f"'{visible(str(path))}' cannot be read: {reason_of(error)}") from error

@@ -4,19 +4,25 @@ import re
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 import click
 
 from podium.cli.output import print_json, spelled_json
 from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
+from podium.files import read_regular
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.pruning import Pruned, prune_runs
-from podium.operations.transfer import export_run, import_run
+from podium.operations.transfer import check_header, export_run, import_run
 from podium.ports.store import CreatedRun, Store
 from podium.runtime.restoring import files_to_keep
 from podium.runtime.rundir import RunDirectory
 from podium.wiring import payload_store, runs_folder, system_clock
+
+# An import is one transaction and is held in memory.
+_MAX_BYTES: Final = 4 << 30
+_MAX_HEADER: Final = 1 << 20
 
 
 @click.command("export")
@@ -55,7 +61,7 @@ def export_(run_id: str, store: str | None, tenant: str, output: Path | None) ->
 def import_(file: Path, store: str | None) -> None:
     """Put an exported run into a store ('-' reads standard input). Importing it again changes nothing."""
     try:
-        content = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        content = _read_export(file)
     except OSError as error:
         raise click.UsageError(f"cannot read '{file}': {error.strerror}.") from error
 
@@ -66,6 +72,15 @@ def import_(file: Path, store: str | None) -> None:
     run_id, count = created.run.identity.run_id, created.run.head
     was_there = "was there already" if created.duplicate else "imported"
     click.echo(f"{run_id}: {was_there}, {count} events")
+
+
+def _read_export(file: Path) -> bytes:
+    if str(file) != "-":
+        return read_regular(file, max_bytes=_MAX_BYTES, what="an exported run")
+    # Standard input may have no end. An export is known by its first line.
+    head = sys.stdin.buffer.readline(_MAX_HEADER)
+    check_header(head)
+    return head + sys.stdin.buffer.read(_MAX_BYTES)
 
 
 @click.command()

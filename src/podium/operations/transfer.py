@@ -113,21 +113,32 @@ async def keep_open_runs(store: Store, runs: Path, folder: MakeFolder) -> None:
 async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
     """Put an exported run into a store, in one transaction: all of it or nothing. To repeat it is harmless."""
     head, *rest = [line for line in lines if line.strip()] or [b""]
+    header = check_header(head)
     try:
-        header = msgspec.json.decode(head, type=_Header)
-        if header.format not in (FORMAT, _EARLIER):
-            raise InvalidExport(
-                f"exports of format {header.format!r} cannot be read; this Podium reads {FORMAT!r} and {_EARLIER!r}"
-            )
         events = [msgspec.json.decode(line, type=EventLine) for line in rest[: header.events]]
         contents = [msgspec.json.decode(line, type=_ContentLine) for line in rest[header.events :]]
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise InvalidExport(
-            f"this is no export of a run: {error}; make one with `podium export RUN`"
-        ) from error
+        raise _no_export(error) from error
     _check_complete(header, events, contents)
     writes = [write_of(line) for line in events]
     return await store.create_run(new_run(header), writes, {one.name: one.content for one in contents})
+
+
+def check_header(line: bytes) -> _Header:
+    """The first line of an export, which says what it is; raises `InvalidExport`."""
+    try:
+        header = msgspec.json.decode(line, type=_Header)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise _no_export(error) from error
+    if header.format not in (FORMAT, _EARLIER):
+        raise InvalidExport(
+            f"exports of format {header.format!r} cannot be read; this Podium reads {FORMAT!r} and {_EARLIER!r}"
+        )
+    return header
+
+
+def _no_export(error: Exception) -> InvalidExport:
+    return InvalidExport(f"this is not an export of a run: {error}; make one with `podium export RUN`")
 
 
 def _check_complete(header: _Header, events: list[EventLine], contents: list[_ContentLine]) -> None:

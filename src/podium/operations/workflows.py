@@ -26,6 +26,9 @@ class WorkspaceFiles:
             if found is None:
                 continue
             try:
+                # A device or a pipe would be waited for, perhaps for ever.
+                if not found.is_file():
+                    continue
                 with found.open("rb") as opened:
                     return FoundFile(str(shown), opened.read(MAX_BYTES + 1), str(found))
             except (OSError, ValueError):

@@ -16,10 +16,12 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from podium.files import FileNotUsable, read_regular
 from podium.log.ids import DEFAULT_TENANT
 from podium.ports.secrets import SecretProviderFailed
 from podium.secrets.source import Scope
 
+_MAX_BYTES: Final = 1 << 20
 _ASSIGNMENT: Final = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
 _SINGLE: Final = re.compile(r"'([^']*)'")
 _DOUBLE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -67,7 +69,9 @@ def parse_dotenv(text: str, file: str) -> dict[str, str]:
 
 def _load(path: Path) -> dict[str, str]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path, max_bytes=_MAX_BYTES, what="lines NAME=value")
+    except FileNotUsable as error:
+        raise SecretProviderFailed(str(error)) from error
     except OSError as error:
         raise SecretProviderFailed(
             f"{path} cannot be read: {error.strerror}. Write it, or leave out the provider 'dotenv'."

@@ -60,7 +60,7 @@ from podium.runtime.tasks.order import (
     timed_out,
 )
 from podium.runtime.tasks.output import STDERR_TAIL, Output
-from podium.runtime.tasks.prompting import keep_prompt, prompt_of
+from podium.runtime.tasks.prompting import keep_prompt, prompt_of, read_prompt
 from podium.runtime.tasks.watching import Watch, going_on, interrupted_session, is_lost
 from podium.runtime.tasks.worktrees import OF_A_REPOSITORY, Worktrees
 from podium.text import reason_of, reason_with_file
@@ -170,7 +170,7 @@ class AgentTasks:
             text = render(system.text, lookup)
         elif system is not None and system.file is not None:
             name = render(system.file, lookup)
-            text = inside(self._host.workspace, name, what="system_prompt_file").read_text()
+            text = read_prompt(inside(self._host.workspace, name, what="system_prompt_file"))
         return AgentSettings(
             model=render(body.model, lookup) if body.model is not None else None,
             fallback_models=tuple(render_arguments(body.fallback_models, lookup)),

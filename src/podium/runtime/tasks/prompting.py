@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from podium.expressions.templates import render
+from podium.files import read_regular
 from podium.plan.plan import Agent
 from podium.runtime.rundir import first_inside, inside
 from podium.runtime.tasks.capturing import NotAsExpected
@@ -15,6 +16,8 @@ from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
 
 _MAX_INPUT: Final = 256 * 1024
+# More than any model reads.
+_MAX_PROMPT: Final = 64 << 20
 _NEXT_TURN: Final = "\n\n--- then ---\n\n"
 
 
@@ -25,11 +28,16 @@ def prompt_of(order: TaskOrder, body: Agent, host: TaskHost) -> str:
     else:
         assert body.prompt.file is not None
         name = render(body.prompt.file, lookup)
-        parts = [inside(host.workspace, name, what="prompt_file").read_text()]
+        parts = [read_prompt(inside(host.workspace, name, what="prompt_file"))]
     for text in body.work.input_files:
         name = render(text, lookup)
         parts.append(f"## {name}\n{_input(name, body.work.inject, host)}")
     return "\n\n".join(parts)
+
+
+def read_prompt(path: Path) -> str:
+    text = read_regular(path, max_bytes=_MAX_PROMPT, what="a prompt").decode()
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def keep_prompt(host: TaskHost, order: TaskOrder, prompt: str) -> None:
