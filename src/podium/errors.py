@@ -74,6 +74,8 @@ of any other type is a defect in Podium and keeps its traceback.
 
 from collections.abc import Sequence
 
+from podium.text import shortened
+
 
 class PodiumError(Exception):
     """Something that Podium foresaw: its text says what happened and what to do next."""
@@ -97,7 +99,7 @@ class RunNotFound(PodiumError):
     code = "RUN_NOT_FOUND"
 
     def __init__(self, run_id: str) -> None:
-        shown = run_id if len(run_id) <= 60 else f"{run_id[:57]}..."
+        shown = shortened(run_id)
         super().__init__(f"there is no run {shown!r}; `podium runs list` shows those there are")
         self.run_id = run_id
 

@@ -34,7 +34,13 @@ def visible(text: str) -> str:
 
 def quoted(value: str) -> str:
     """A value as a message shows it: in quotes, and cut when it is long."""
-    return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
+    return f"'{shortened(value)}'"
+
+
+def shortened(value: str, most: int = 60) -> str:
+    """Cut when it is long, after its credentials were masked: half an address is not recognised as one."""
+    shown = without_credentials(value)
+    return shown if len(shown) <= most else f"{shown[: most - 3]}..."
 
 
 def _escaped(character: str) -> str:

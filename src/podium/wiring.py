@@ -14,7 +14,7 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
-from podium.text import credentials_in, reason_of, without_credentials
+from podium.text import credentials_in, reason_of, shortened, without_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +105,9 @@ def _store_exists(path: Path) -> bool:
         return path.exists()
     # A name that is too long or no text, a folder that may not be entered.
     except (OSError, ValueError) as error:
-        raise UnknownStore(f"there can be no store at {str(path)[:200]!r}: {reason_of(error)}") from error
+        raise UnknownStore(
+            f"there can be no store at {shortened(str(path), 200)!r}: {reason_of(error)}"
+        ) from error
 
 
 def _rebuild_hint(path: Path) -> str:
@@ -176,7 +178,12 @@ def _check_credentials(url: str) -> None:
 
 def runs_folder(given: Path | None) -> Path:
     """Where runs are kept: what was given, else PODIUM_RUNS, else `runs`."""
-    return given or Path(os.environ.get("PODIUM_RUNS") or "runs")
+    if given is not None:
+        return given
+    named = os.environ.get("PODIUM_RUNS") or "runs"
+    if "://" in named:
+        raise InvalidConfiguration(f"PODIUM_RUNS is the address {shortened(named, 200)!r}; name a folder")
+    return Path(named)
 
 
 def local_engine(

@@ -23,7 +23,7 @@ import click
 import podium
 from podium.cli.places import forget_places, say
 from podium.errors import PodiumError
-from podium.text import reason_of, without_credentials
+from podium.text import reason_of, shortened, without_credentials
 
 FAILED: Final = 1
 USAGE: Final = 64
@@ -221,7 +221,7 @@ def _world_refused(error: OSError) -> int:
         click.echo(f"the output cannot be written: {error.strerror}", err=True)
         return OUTPUT_FAILED
     name = error.filename if isinstance(error.filename, str | bytes) else ""
-    place = f" {os.fsdecode(name)[:_MAX_NAME_SHOWN]!r}" if name else ""
+    place = f" {shortened(os.fsdecode(name), _MAX_NAME_SHOWN)!r}" if name else ""
     click.echo(f"FILE_NOT_USABLE: cannot use{place or ' a file'}: {reason_of(error)}", err=True)
     return OUTPUT_FAILED
 

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import click
 
+from podium.cli.paths import GivenPath
 from podium.errors import PodiumError
 from podium.files import FileNotUsable, read_regular
 from podium.log.runs import Run
@@ -24,7 +25,7 @@ def env_file_option(command: Command) -> Command:
         "--env-file",
         "env_files",
         multiple=True,
-        type=click.Path(exists=True, path_type=Path),
+        type=GivenPath(exists=True),
         help="More environment variables, one NAME=value a line. Repeat it for more files: later ones win.",
     )(command)
 

@@ -6,6 +6,7 @@ import click
 
 from podium.cli.app import INVALID_FILE
 from podium.cli.output import print_diagnostics
+from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
 from podium.cli.writing import write_file
 from podium.drawing import FORMATS, SUFFIXES, drawn
@@ -24,7 +25,7 @@ from podium.wiring import installed_providers
 @click.option("-o", "--output", metavar="FILE", help="Where to write it. [default: standard output]")
 @click.option(
     "--workspace",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=GivenPath(file_okay=False),
     help="Where files are looked for that do not stand beside the workflow. [default: here]",
 )
 def graph(file: str, format_: str | None, output: str | None, workspace: Path | None) -> int:

@@ -18,6 +18,7 @@ from podium.cli.app import FAILED, INVALID_FILE
 from podium.cli.env_files import env_file_option, require_env_files, use_env_files
 from podium.cli.output import print_diagnostics
 from podium.cli.output_lost import surviving, surviving_lost_output
+from podium.cli.paths import GivenPath
 from podium.cli.places import given_runs, say
 from podium.cli.progress import JsonLines, Lines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
@@ -65,7 +66,7 @@ _NO_WAIT = click.option(
 
 
 def _recording_options(command: Callable[..., int]) -> Callable[..., int]:
-    folder = click.Path(file_okay=False, path_type=Path)
+    folder = GivenPath(file_okay=False)
     record = click.option(
         "--record", type=folder, metavar="DIR", help="Keep what agents are asked and answer, to be replayed."
     )
@@ -87,16 +88,14 @@ def _recording_options(command: Callable[..., int]) -> Callable[..., int]:
     metavar="NAME=VALUE",
     help="An input of the workflow; repeat it for more.",
 )
-@click.option(
-    "--input-file", type=click.Path(dir_okay=False, path_type=Path), help="A YAML or JSON file with inputs."
-)
+@click.option("--input-file", type=GivenPath(dir_okay=False), help="A YAML or JSON file with inputs.")
 @click.option("--run-id", help="The id of the run. [default: a new one]")
 @click.option(
     "--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Who drives the run."
 )
 @click.option(
     "--workspace",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    type=GivenPath(file_okay=False, exists=True),
     help="Where commands run. [default: here]",
 )
 @env_file_option
@@ -199,7 +198,7 @@ def run(
 )
 @click.option(
     "--workspace",
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    type=GivenPath(file_okay=False, exists=True),
     help="Where commands run from now on, if the folder was moved.",
 )
 @_NO_WAIT

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from podium.cli.output import print_json
+from podium.cli.paths import GivenPath
 from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, using_store
 from podium.ports.store import Store, StoreStats
@@ -123,7 +124,7 @@ def rebuild(store: str, as_json: bool) -> int:
 
 
 @store.command()
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=GivenPath(dir_okay=False))
 @store_option
 def backup(file: Path, store: str | None) -> None:
     """Copy the store into FILE while it is in use.

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
+from podium.cli.paths import GivenPath
 from podium.cli.places import given_runs, remember_place
 from podium.log.ids import DEFAULT_TENANT
 from podium.ports.store import Store
@@ -29,7 +30,7 @@ def store_option(command: Command) -> Command:
     )
     runs = click.option(
         "--runs",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=GivenPath(file_okay=False),
         # Before --store, which depends on it.
         is_eager=True,
         expose_value=False,

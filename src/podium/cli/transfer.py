@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from podium.cli.output import print_json, spelled_json
+from podium.cli.paths import GivenPath
 from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.files import read_regular
@@ -29,9 +30,7 @@ _MAX_HEADER: Final = 1 << 20
 @click.argument("run_id", metavar="RUN")
 @store_option
 @tenant_option
-@click.option(
-    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal."
-)
+@click.option("--output", "-o", type=GivenPath(dir_okay=False), help="A file instead of the terminal.")
 def export_(run_id: str, store: str | None, tenant: str, output: Path | None) -> None:
     """Write a run as JSON lines, to be kept or imported elsewhere: its events, its plan, its large values.
 
@@ -56,7 +55,7 @@ def export_(run_id: str, store: str | None, tenant: str, output: Path | None) ->
 
 
 @click.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=GivenPath())
 @store_option
 def import_(file: Path, store: str | None) -> None:
     """Put an exported run into a store ('-' reads standard input). Importing it again changes nothing."""

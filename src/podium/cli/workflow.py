@@ -7,6 +7,7 @@ import click
 
 from podium.cli.app import INVALID_FILE
 from podium.cli.output import print_diagnostics, print_json, print_table
+from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
 from podium.cli.reporting import FORMATS, github, sarif
 from podium.language.workflow import WorkflowReading
@@ -18,7 +19,7 @@ from podium.wiring import installed_providers
 
 _WORKSPACE = click.option(
     "--workspace",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=GivenPath(file_okay=False),
     help="Where files are looked for that do not stand beside the workflow. [default: here]",
 )
 

@@ -43,6 +43,7 @@ from podium.expressions.types import (
     Unary,
     Value,
 )
+from podium.text import shortened
 
 LARGEST: Final = 2**53 - 1
 # One step is an item that was looked at, or 64 characters of text: all of them take about a second.
@@ -107,7 +108,7 @@ def shown(value: object) -> str:
         case int() | float():
             return f"the number {value!r}" if abs(value) < 10**30 else "a very large number"
         case str():
-            return f"the text {value if len(value) <= 40 else value[:37] + '...'!r}"
+            return f"the text {shortened(value, 40)!r}"
         case list():
             return f"a list of {len(value)}"
         case dict():

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from podium.text import quoted
+
 Plain: TypeAlias = None | bool | int | float | str | list["Plain"] | dict[str, "Plain"]
 
 
@@ -99,4 +101,4 @@ def describe(node: Node) -> str:
         case Scalar(value=int() | float()):
             return f"the number {node.text}"
         case Scalar():
-            return f"the text '{node.text if len(node.text) <= 60 else node.text[:57] + '...'}'"
+            return f"the text {quoted(node.text)}"

@@ -4,6 +4,7 @@ import re
 from typing import Final, NewType
 
 from podium.errors import InvalidId
+from podium.text import shortened
 
 RunId = NewType("RunId", str)
 TenantId = NewType("TenantId", str)
@@ -41,5 +42,4 @@ def check_uuid4(kind: str, value: str) -> None:
 
 
 def _shown(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shortened(ascii(value))

@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+from podium.text import shortened
+
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "string": (str,),
     "int": (int,),
@@ -72,5 +74,4 @@ def form_problem(given: Any, declared: Mapping[str, Declared]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    return shortened(repr(value), _MAX_SHOWN)

@@ -25,7 +25,7 @@ from uuid import uuid4
 
 from podium.errors import PodiumError
 from podium.permissions import folder_mode
-from podium.text import reason_of
+from podium.text import reason_of, shortened
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._\[\]#@+=, -]")
 _MAX_NAME: Final = 150
@@ -146,9 +146,11 @@ def inside(root: Path, path: str, *, what: str, itself: bool = False) -> Path:
         resolved = (root / path).resolve()
         base = root.resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise PathRefused(f"{what} {path[:200]!a} cannot be followed: {reason_of(error)}") from error
+        raise PathRefused(
+            f"{what} {shortened(path, 200)!a} cannot be followed: {reason_of(error)}"
+        ) from error
     if not resolved.is_relative_to(base) or (resolved == base and not itself):
-        raise PathRefused(f"{what} {path[:200]!a} leads out of {root.name}/; name a file below it")
+        raise PathRefused(f"{what} {shortened(path, 200)!a} leads out of {root.name}/; name a file below it")
     return resolved
 
 

@@ -16,6 +16,7 @@ from podium.log.runs import EngineRunRef, NewRun, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import is_timestamp
 from podium.ports.store import Limit
+from podium.text import shortened
 
 # Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
 _MAX_NAME_BYTES: Final = 1100
@@ -109,5 +110,4 @@ def _check_moment(kind: str, value: str) -> None:
 
 
 def _shown(value: str) -> str:
-    text = ascii(value[:60])
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return shortened(ascii(value))

@@ -38,7 +38,7 @@ from podium.runtime.tasks.order import (
 )
 from podium.runtime.tasks.output import Output
 from podium.runtime.tasks.paths import OutputNotKept
-from podium.text import reason_of
+from podium.text import reason_of, shortened
 
 if TYPE_CHECKING:
     from podium.runtime.tasks import http_client
@@ -137,7 +137,9 @@ class Prepared:
         # Secrets are masked before it is cut: of a secret that is cut in two, the first half would not be recognised.
         shown = self.url if host.redactor is None else host.redactor.redact(self.url)
         if not self.url.startswith(("http://", "https://")):
-            raise AddressRefused(f"{shown[:200]!r} is no address: it has to begin with https:// or http://")
+            raise AddressRefused(
+                f"{shortened(shown, 200)!r} is no address: it has to begin with https:// or http://"
+            )
         # Without the query and what stands before @: these are where people put keys.
         self.described = f"{self.method} {_shown(shown)}"
         self.headers = {name: render(text, lookup) for name, text in body.headers.items()}
