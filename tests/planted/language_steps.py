@@ -123,6 +123,16 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D24",
+        "a script may name a value in single quotes",
+        drop("language/scripts.py:parse_script", "_check_expanded(found, end, literal)"),
+    ),
+    fault(
+        "D24",
+        "a script's values are not in its environment",
+        swap("language/tasks.py:_shell", "{**work.env, **script.env}", "work.env"),
+    ),
+    fault(
+        "D24",
         "a list that is spread is one argument",
         swap(
             "expressions/templates.py:render_arguments",

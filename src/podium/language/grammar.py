@@ -381,6 +381,10 @@ _STEP = Record(
             Either((Text(template=True, expected="a command like `make test`"), ListOf(_ARGUMENT, least=1))),
             "A program and its arguments; there is no shell.",
         ),
+        "shell": Field(
+            Text(template=True, expected="a script for sh"),
+            "A script for `sh -eu`; values reach it as variables, never as text.",
+        ),
         "provider": Field(_WORDS, "Who answers the prompt: claude, codex, gemini, ..."),
         "prompt": Field(_TEMPLATE, "What the agent is asked."),
         "prompt_file": Field(_PATH, "A file with what the agent is asked."),
@@ -428,9 +432,8 @@ _STEP = Record(
     },
     mistaken={
         "catch": "Write `on:` with `failure:`; there is no 'catch'.",
-        "run": "Write `command:` with a list, like [make, test].",
-        "script": 'Write `command:` with a list, like [sh, -c, "..."].',
-        "shell": 'Write `command: [sh, -c, "..."]`; there is no shell otherwise.',
+        "run": "Write `command:` with a list, like [make, test], or `shell:` for a script.",
+        "script": "Write `shell:`.",
         "cmd": "Write `command:`.",
         "needs": "Write `depends_on:`.",
         "if": "Write `when:`.",
@@ -617,6 +620,7 @@ RECORDS: Final = {
 # The keys that make a step do something; a step has one of them, or only a condition.
 ACTIONS: Final = {
     "command": "command",
+    "shell": "command",
     "prompt": "agent",
     "prompt_file": "agent",
     "http": "http",
@@ -640,7 +644,7 @@ _TASK: Final = _RETRIED | {
 _PROCESS: Final = _TASK | {"env_policy", "workdir", "keep_children", "input_file"}
 # What may stand beside each action.
 BESIDE: Final = {
-    "command": _EVERY_STEP | _PROCESS | {"command"},
+    "command": _EVERY_STEP | _PROCESS | {"command", "shell"},
     "agent": _EVERY_STEP
     | _PROCESS
     | {"prompt", "prompt_file", "provider", "input_files", "inject", "budget", *_PROVIDER_SETTINGS},

@@ -198,6 +198,10 @@ class Names(msgspec.Struct):
     secrets: Collection[str] = ()
     env_allow: Collection[str] = ()
 
+    def is_namespace(self, name: str) -> bool:
+        """Whether `${name...}` refers to something: a namespace, or the variable of a loop around this step."""
+        return name in NAMESPACES or any(scope.variable == name for scope in self.scope.outwards())
+
     def reader(self, scalar: Scalar, place: Place) -> Resolve:
         """What to call for each reference found in a text."""
 

@@ -100,7 +100,27 @@ def task_body(action: str, node: Mapping, names: Names, context: TaskContext) ->
 
 
 def _command(node: Mapping, names: Names, context: TaskContext) -> Body:
+    if "shell" in node.entries:
+        return _shell(node, names, context)
     return Command(command_of(node.entries["command"].value, names), _work(node, names, context))
+
+
+def _shell(node: Mapping, names: Names, context: TaskContext) -> Body:
+    if "command" in node.entries:
+        names.problems.at_key(
+            Code.CONFLICTING_KEYS,
+            node,
+            "shell",
+            "a step has 'command' or 'shell', not both.",
+            "Make it two steps, or call the program in the script.",
+        )
+    # Loaded with the first script: few files have one.
+    from podium.language.scripts import SHELL, script_of
+
+    script, work = script_of(node.entries["shell"].value, names), _work(node, names, context)
+    if script.env:
+        work = msgspec.structs.replace(work, env={**work.env, **script.env})
+    return Command((*SHELL, script.text), work)
 
 
 def _gate(_node: Mapping, _names: Names, _context: TaskContext) -> Body:

@@ -104,7 +104,7 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
                 word.start,
                 word.end,
                 f"{quoted(str(word.text))} is passed to the program as it is: there is no shell.",
-                'Write `command: [sh, -c, "..."]` for a shell, or quote the word if it is meant.',
+                "Use `shell:` instead of `command:`, or quote the word if it is meant.",
                 Severity.WARNING,
             )
             break  # whoever wrote one believes in a shell; telling it once is enough
