@@ -69,6 +69,42 @@ def test_an_engine_frozen_past_its_lease_cannot_write_when_it_wakes(place: Place
     assert not place.file(".lock").exists()
 
 
+@pytest.mark.rule("D31", "D32")
+def test_a_run_whose_driver_is_frozen_past_its_lease_continues_with_another_workflow(place: Place) -> None:
+    place.write(LONG)
+    place.write(LONG.replace("echo B >> story; test -f go || sleep 60", "echo other >> story"), "other.yaml")
+    story = place.folder / "story"
+    frozen = place.begin("run", "w.yaml", "--run-id", place.run_id, env=SHORT)
+    until(lambda: story.exists() and story.read_text().endswith("B\n"))
+    freeze(place, frozen)
+    try:
+        code, out, err = ended(place.begin("resume", place.run_id, "--workflow", "other.yaml", env=SHORT))
+        assert code == 0, (out, err)
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+    assert ended(frozen)[0] == 75
+    assert story.read_text().split() == ["A", "B", "other", "C"]
+
+
+@pytest.mark.rule("D31", "D32")
+def test_a_run_whose_driver_is_frozen_within_its_lease_is_not_given_another_workflow(place: Place) -> None:
+    place.write(LONG)
+    story = place.folder / "story"
+    frozen = place.begin("run", "w.yaml", "--run-id", place.run_id, env={"PODIUM_LEASE": "600"})
+    until(lambda: story.exists() and story.read_text().endswith("B\n"))
+    freeze(place, frozen)
+    try:
+        code, out, err = ended(place.begin("resume", place.run_id, "--workflow", "w.yaml"))
+        assert code == 75, (out, err)
+        assert f"process {frozen.pid}" in err
+        assert "kill -CONT" in err, "it says what to do next"
+    finally:
+        os.kill(frozen.pid, signal.SIGCONT)
+        (place.folder / "go").touch()
+        place.run("cancel", place.run_id)
+        ended(frozen)
+
+
 @pytest.mark.rule("D32", "G45")
 def test_an_engine_that_wakes_while_the_other_one_works_leaves_it_alone(place: Place) -> None:
     place.write(

@@ -7,7 +7,8 @@ same: an open run is told of them by a signal, and its plan keeps the old ones f
 """
 
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +17,6 @@ import msgspec
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
-from podium.log.leases import Lease
 from podium.log.times import timestamp
 from podium.log.transitions import RunStatus
 from podium.machine import Machine
@@ -26,7 +26,8 @@ from podium.plan.budgets import Budgets, budgets_of, with_budgets
 from podium.plan.loading import walk
 from podium.plan.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
 from podium.ports.store import Store
-from podium.runtime.lock import RunLock
+from podium.runtime import holders
+from podium.runtime.lock import RunLock, RunLocked
 from podium.runtime.plan_file import load_plan, replace_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, Values, values_of, whole
@@ -115,7 +116,7 @@ async def replace_workflow(
     """
     directory = RunDirectory(runs, run_id)
     lock = RunLock(directory.lock, run_id)
-    await lock.take(_nobody)
+    await _take(store, lock, run_id)
     try:
         run = await store.get_run(run_id)
         if run.status is RunStatus.COMPLETED:
@@ -159,8 +160,21 @@ def _with_its_budgets(run_id: RunId, plan: Plan, old: Plan, stands: "_Standing")
     return with_budgets(plan, {path: one for path, one in first.items() if path not in others}), {}
 
 
-async def _nobody() -> Lease | None:
-    return None
+async def _take(store: Store, lock: RunLock, run_id: RunId) -> None:
+    """Hold a run that no other process drives. Raises `RunLocked`.
+
+    A driver whose lease has lapsed, because it is frozen, is fenced off, whatever lock it holds. The lease that is
+    claimed for that is never live: it takes no slot from other runs, and the next driver gets it immediately.
+    """
+    claim = partial(store.claim, run_id, owner=holders.new_owner(), ttl=timedelta())
+    if await lock.take(claim) is not None:
+        return
+    if await claim() is None:
+        # The lock is of this host; a process on another one can drive the run as well.
+        held = await store.held_lease(run_id)
+        if held is not None and not holders.is_gone(held.lease.owner):
+            lock.release()
+            raise RunLocked(run_id, holders.describe(held.lease.owner))
 
 
 class _Standing(NamedTuple):

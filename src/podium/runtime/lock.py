@@ -20,7 +20,7 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.log.leases import Lease
-from podium.runtime.holders import boot_id, start_of
+from podium.runtime.holders import boot_id, describe, start_of
 
 WAIT_SECONDS: Final = 10.0
 _REFRESH_SECONDS: Final = 30.0
@@ -69,6 +69,9 @@ class RunLock:
 
     def holder(self) -> str | None:
         held = _read(self._path)
+        lease = held.get("lease")
+        if isinstance(lease, dict) and isinstance(lease.get("owner"), str):
+            return describe(lease["owner"])
         return f"process {held['pid']} on {held.get('hostname', 'this host')}" if "pid" in held else None
 
     def _replace(self) -> None:
