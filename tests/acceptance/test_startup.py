@@ -31,6 +31,7 @@ def test_neither_run_nor_resume_imports_what_only_others_need(tmp_path: Path) ->
         loaded = loaded_by(tmp_path, *arguments)
         assert "podium.engines.local" in loaded
         assert loaded.isdisjoint({"pydantic", "pydantic_core", "rich", "psycopg", "httpx2", "obstore"})
+        assert loaded.isdisjoint({"re2", "jsonschema_rs"})
         assert loaded.isdisjoint({"shutil", "tempfile", "zipfile", "importlib.resources"})
         assert loaded.isdisjoint({"podium.ports.provider", "podium.runtime.tasks.agents"})
         assert not any(name.startswith("podium.providers") for name in loaded)

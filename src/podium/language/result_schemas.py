@@ -1,18 +1,20 @@
 """Is what a step's result is held against a JSON Schema at all?
 
-The keywords that `expressions/json_schema.py` reads, and those that hold further schemas, have to be of the form that
-the standard gives them. Words it does not know may be anything: the standard lets them pass, as agents' programs do.
+Common keywords, and those that hold further schemas, must have the form that the standard gives them:
+these mistakes are reported with their place. The library that checks results has the last word.
 """
 
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from podium.expressions.json_schema import JSON_TYPES, leads_somewhere
+from podium.expressions.json_schema import InvalidSchema, check_schema
 from podium.expressions.patterns import InvalidPattern, compile_pattern
 from podium.language.problems import suggestion
 from podium.language.tree import NodePath
 from podium.text import quoted
+
+_JSON_TYPES: Final = ("object", "array", "string", "boolean", "null", "integer", "number")
 
 
 class Mistake(NamedTuple):
@@ -40,7 +42,16 @@ def mistakes_of(schema: Any) -> list[Mistake]:
             name = quoted(str(path[-1]))
             hint = "Write a mapping like `type: string`, or true to allow anything."
             found.append(Mistake(path, f"{name} is {_describe(one)}, which is no schema.", hint))
-    return found
+    return found or _refused(schema)
+
+
+def _refused(schema: Any) -> list[Mistake]:
+    """What only the library finds: a step must not run and then fail because its schema cannot be used."""
+    try:
+        check_schema(schema)
+    except InvalidSchema as refused:
+        return [Mistake((), f"the schema cannot be used: {refused}.", "Write it as the standard has it.")]
+    return []
 
 
 def _inner_schemas(path: NodePath, keyword: str, value: Any) -> list[tuple[NodePath, Any]]:
@@ -83,7 +94,7 @@ def _type(value: Any, _root: Any) -> _Wrong | None:
         return ("type",), "'type' is an empty list.", "Write at least one type, like string."
     names = value if isinstance(value, list) else [value]
     for index, name in enumerate(names):
-        if name not in JSON_TYPES:
+        if name not in _JSON_TYPES:
             path = ("type", index) if isinstance(value, list) else ("type",)
             return path, f"'type' is {_describe(name)}, which is no type of JSON.", _type_hint(name)
     return None
@@ -93,7 +104,7 @@ def _type_hint(name: Any) -> str:
     if name is None:
         # YAML reads the bare word as nothing, which is the usual way to get here.
         return 'Write "null" in quotes to allow null, or another type.'
-    return suggestion(str(name), JSON_TYPES, "types")
+    return suggestion(str(name), _JSON_TYPES, "types")
 
 
 def _pattern(value: Any, _root: Any) -> _Wrong | None:
@@ -107,10 +118,32 @@ def _pattern(value: Any, _root: Any) -> _Wrong | None:
 
 
 def _reference(value: Any, root: Any) -> _Wrong | None:
-    if isinstance(value, str) and leads_somewhere(value, root):
+    if isinstance(value, str) and _leads_somewhere(value, root):
         return None
     message = f"'$ref' is {_describe(value)}, which is no place in this schema."
     return ("$ref",), message, "Write the way to it, like '#/$defs/name'."
+
+
+def _leads_somewhere(reference: str, root: Any) -> bool:
+    """Whether a `$ref` can be followed. Documents elsewhere are left to the library."""
+    return not reference.startswith("#") or _referred(reference, root) is not _NOWHERE
+
+
+def _referred(reference: str, root: Any) -> Any:
+    first, *parts = reference[1:].split("/")
+    found = root if not first else _NOWHERE
+    for part in parts:
+        part = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list) and len(part) < 10 and part.isdecimal() and int(part) < len(found):
+            found = found[int(part)]
+        elif isinstance(found, dict) and part in found:
+            found = found[part]
+        else:
+            return _NOWHERE
+    return found
+
+
+_NOWHERE: Final = object()
 
 
 def _multiple(value: Any, _root: Any) -> _Wrong | None:

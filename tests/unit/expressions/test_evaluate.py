@@ -449,8 +449,8 @@ def test_a_function_of_something_it_cannot_take_is_an_error_that_names_it(call: 
 
 def test_a_pattern_that_comes_from_a_value_and_cannot_be_used_is_an_error() -> None:
     assert error_of("matches('a', ${x})", x="(") == (
-        "the pattern the text '(' cannot be used: a '(' is never closed. "
-        "Write ) where it ends, or \\( to mean the character itself."
+        "the pattern the text '(' cannot be used: missing ). "
+        "Write ) where the group ends, or \\( to mean the character itself."
     )
 
 
@@ -478,13 +478,8 @@ def test_texts_of_a_megabyte_are_compared_and_searched() -> None:
     )
 
 
-def test_a_search_for_a_pattern_is_limited_by_text_and_pattern_together() -> None:
-    assert_gives("matches(${x}, 'b$')", False, x="a" * 1_000_000)
-    assert "5,000,000" in error_of("matches(${x}, '(a{1,20}){1,10}$')", x="a" * 100_000)
-
-
 def test_many_searches_for_patterns_are_limited_together() -> None:
-    text = " or ".join(["matches(${x}, 'b(c|d)e$')"] * 10)
+    text = " or ".join(["matches(${x}, 'b(c|d)e$')"] * 200)
     assert "1,000,000 steps" in error_of(text, x="a" * 500_000)
 
 

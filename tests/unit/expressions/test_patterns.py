@@ -1,13 +1,11 @@
-"""Patterns find what Python's `re` finds, in a time that no pattern and no text can stretch."""
+"""Patterns find what Python's `re` finds in ASCII text, in a time that no pattern and no text can stretch."""
 
 import re
-from random import Random
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from podium.expressions import patterns
 from podium.expressions.patterns import InvalidPattern, Pattern, compile_pattern
 
 
@@ -73,94 +71,67 @@ def test_a_pattern_is_found_where_python_finds_it(pattern: str, text: str, expec
 
 
 @pytest.mark.parametrize(
-    ("pattern", "message"),
+    ("pattern", "message", "hint"),
     [
-        ("(", "a '(' is never closed"),
-        ("a)", "a ')' has no '('"),
-        ("[a", "a '[' is never closed"),
-        ("[]", "a '[' is never closed"),
-        ("[z-a]", "a range in '[...]' goes backwards or ends in no character"),
-        (r"[a-\d]", "a range in '[...]' goes backwards or ends in no character"),
-        ("*a", "'*' repeats nothing"),
-        ("a|?", "'?' repeats nothing"),
-        ("{2}", "'{' repeats nothing"),
-        ("a**", "'*' repeats a repetition"),
-        ("a{2}{3}", "'{3}' repeats a repetition"),
-        ("a{,2}", "'{' begins no repetition"),
-        ("a{x}", "'{' begins no repetition"),
-        ("a{2", "'{' begins no repetition"),
-        ("a{99999}", "'{' begins no repetition"),
-        ("a{3,2}", "'{3,2}' has the larger number first"),
-        ("^*", "a place in the text is repeated"),
-        (r"\1", r"'\1' is not supported"),
-        (r"\x41", r"'\x' is not supported"),
-        ("\\", "it ends in a backslash"),
-        ("(?=a)", "'(?=' is not supported"),
-        ("(?i)a", "'(?i' is not supported"),
-        ("(?P<n>a)", "'(?P' is not supported"),
+        ("(", "missing )", r"Write ) where the group ends"),
+        ("a)", "unexpected )", "Remove it"),
+        ("[a", "missing ]", "Write ] where the set ends"),
+        ("[]", "missing ]", "Write ] where the set ends"),
+        ("[z-a]", "invalid character class range in 'z-a'", "smaller character first"),
+        ("*a", "no argument for repetition operator in '*'", "what is repeated"),
+        ("a**", "bad repetition operator in '**'", "into ( and )"),
+        ("a{3,2}", "invalid repetition size in '{3,2}'", "at most 1,000 times"),
+        ("a{1001}", "invalid repetition size in '{1001}'", "at most 1,000 times"),
+        ("((a{100}){100}){100}", "invalid repetition size in '{100}'", "at most 1,000 times"),
+        ("[^x]{1000}" * 90, "pattern too large - compile failed", "shorter pattern"),
+        (r"a\1", r"invalid escape sequence in '\1'", "no back references"),
+        ("\\", "trailing \\", r"Write \\ to mean"),
+        ("(?=a)", "invalid perl operator in '(?='", "no look-around"),
+        ("a" * 1_001, "it has more than 1,000 characters", "shorter pattern"),
+        ("\ud800", "it contains an unpaired surrogate", "Remove it"),
     ],
 )
-def test_what_is_no_pattern_is_refused_with_a_reason(pattern: str, message: str) -> None:
+def test_an_invalid_pattern_is_refused_with_a_reason_and_a_hint(
+    pattern: str, message: str, hint: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(InvalidPattern) as raised:
         Pattern(pattern)
     assert str(raised.value) == message
-    assert raised.value.hint
-
-
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    [
-        ("a" * 1_001, "it has more than 1,000 characters"),
-        ("a{1001}", "it has more than 1,000 places once its repetitions are written out"),
-        ("((a{100}){100}){100}", "it has more than 1,000 places once its repetitions are written out"),
-        (
-            "(((((a{9}){9}){9}){9}){9}){9999}",
-            "it has more than 1,000 places once its repetitions are written out",
-        ),
-        ("(" * 51 + ")" * 51, "its groups are nested more than 50 deep"),
-    ],
-)
-def test_a_pattern_that_is_too_large_is_refused_before_it_is_built(pattern: str, message: str) -> None:
-    with pytest.raises(InvalidPattern) as raised:
-        Pattern(pattern)
-    assert str(raised.value) == message
-
-
-def test_the_number_of_places_is_known_before_they_are_made() -> None:
-    for pattern in ("", "a", "(a|b|)*c{3,7}$", "((ab)+|c?){2,}", "(((a))){5}"):
-        part = patterns._Reader(pattern).whole()
-        assert Pattern(pattern).size == patterns._size(part) + 1
+    assert hint in raised.value.hint
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
     "pattern",
     ["^(a+)+$", "^(a|a)*$", "^(a|aa)+$", "^(a*)*$", "(a*)*b", "^(.*.*.*.*)*!$", "(x+x+)+y", "(a?){20}a{20}$"],
 )
-def test_patterns_that_explode_elsewhere_are_bounded_by_places_times_characters(
-    pattern: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.timeout(60)
+def test_patterns_that_explode_elsewhere_end(pattern: str) -> None:
+    """Tried one way after the other, these would take longer than the universe has existed."""
     compiled = Pattern(pattern)
-    steps = 0
-    original = Pattern._reached
-
-    def counting(self: Pattern, state: patterns._State, symbol: str) -> set[int]:
-        nonlocal steps
-        steps += 1
-        return original(self, state, symbol)
-
-    monkeypatch.setattr(Pattern, "_reached", counting)
-    # Every step looks at each place at most once, and what was met before is not worked out again.
-    compiled.found_in("a" * 2_000 + "?")
-    assert steps <= 50
-    compiled.found_in("a" * 2_000 + "?")
-    assert steps <= 50
+    assert compiled.found_in("a" * 200_000 + "?") is False
 
 
-def test_what_is_remembered_is_bounded_and_forgetting_changes_no_answer() -> None:
-    compiled = Pattern("(a|b)*a(a|b){12}c")
-    text = "".join(Random(1).choices("ab", k=20_000))
-    assert compiled.found_in(text + "c") is (re.search("a[ab]{12}c", text + "c") is not None)
-    assert compiled._remembered <= patterns._MAX_REMEMBERED + compiled.size
+@pytest.mark.parametrize(
+    ("pattern", "text", "expected"),
+    [
+        ("(?i)FAIL", "it did fail", True),
+        ("(?P<name>a)b", "ab", True),
+        (r"^\p{L}+$", "äöü", True),
+        (r"^\w+$", "äöü", False),
+        ("(?m)^b$", "a\nb\nc", True),
+        ("[$]", "a", False),
+        ("[$]", "$", True),
+        (r"\$", "$", True),
+        ("a", "\ud800a", True),
+    ],
+)
+def test_the_dialect_is_that_of_re2(pattern: str, text: str, expected: bool) -> None:
+    assert found(pattern, text) is expected
+
+
+def test_a_text_of_megabytes_can_be_searched() -> None:
+    assert found("ERROR: [0-9]+$", "x" * 5_000_000 + "ERROR: 12\n")
 
 
 # --- against re -------------------------------------------------------------------------------------
@@ -213,25 +184,8 @@ pattern_texts = st.recursive(st.one_of(single, single, place), larger, max_leave
 
 @given(pattern_texts, st.text(LETTERS, max_size=12))
 @settings(max_examples=600, deadline=None)
-@example(r"\b$", "a\n")
 @example("(a|ab)(c|bcd)$", "abcd")
 def test_found_is_what_re_finds(pattern: str, text: str) -> None:
+    # `$` takes the last newline with it: what follows `$` inside a pattern cannot look at it any more.
+    assume(not re.search(r"\$(?!$|[)|])|\\b|\$\)[^$|]", pattern))
     assert found(pattern, text) is (re.search(pattern, text) is not None)
-
-
-# re warns of what may change its meaning one day, such as `[[`.
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-@given(st.text(r"ab()[]{}^$*+?|\\.-d,1:!", max_size=15), st.text("ab1-", max_size=6))
-@settings(max_examples=500, deadline=None)
-def test_any_text_is_a_pattern_with_the_meaning_of_re_or_refused(pattern: str, text: str) -> None:
-    try:
-        ours = Pattern(pattern).found_in(text)
-    except InvalidPattern:
-        return
-    assert ours is (re.search(pattern, text) is not None)
-
-
-@given(st.characters(), st.sampled_from([r"\d", r"\w", r"\s", ".", r"[^\w]", r"[\d\s]"]))
-@settings(max_examples=300, deadline=None)
-def test_kinds_of_characters_are_those_of_re(character: str, pattern: str) -> None:
-    assert found(f"^{pattern}", character) is (re.search(f"^{pattern}", character) is not None)

@@ -271,8 +271,8 @@ def test_a_tree_is_plain_json() -> None:
         (
             "matches('a', 'b(')",
             "'b('",
-            "the pattern 'b(' cannot be used: a '(' is never closed.",
-            "Write ) where it ends, or \\( to mean the character itself.",
+            "the pattern 'b(' cannot be used: missing ).",
+            "Write ) where the group ends, or \\( to mean the character itself.",
         ),
     ],
 )
