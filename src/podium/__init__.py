@@ -8,10 +8,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from podium.errors import PodiumError
+    from podium.api import Podium, Run, Workflow, open, resume, resume_async, run, run_async  # noqa: A004
+    from podium.engines.local import RunExists
+    from podium.errors import PodiumError, RunNotFound, StoreUnavailable
     from podium.language.diagnostics import Diagnostic
     from podium.nodes.contract import Contract, InvalidContract, load_contract, read_contract
     from podium.nodes.schema import contract_schema
+    from podium.operations.explaining import Explanation, Reason
+    from podium.operations.inputs import InvalidInput
+    from podium.operations.results import Event, Result, StepResult
+    from podium.operations.workflows import InvalidWorkflow
+    from podium.runtime.lock import RunLocked
+    from podium.runtime.preflight import FunctionNotRegistered
 
 # A literal: asking the installed package's metadata for it costs 26 ms at every start.
 __version__ = "0.1.0"
@@ -19,22 +27,62 @@ __version__ = "0.1.0"
 __all__ = [
     "Contract",
     "Diagnostic",
+    "Event",
+    "Explanation",
+    "FunctionNotRegistered",
     "InvalidContract",
+    "InvalidInput",
+    "InvalidWorkflow",
+    "Podium",
     "PodiumError",
+    "Reason",
+    "Result",
+    "Run",
+    "RunExists",
+    "RunLocked",
+    "RunNotFound",
+    "StepResult",
+    "StoreUnavailable",
+    "Workflow",
     "__version__",
     "contract_schema",
     "load_contract",
+    "open",
     "read_contract",
+    "resume",
+    "resume_async",
+    "run",
+    "run_async",
 ]
 
 _HOME_OF = {
     "Contract": "podium.nodes.contract",
     "Diagnostic": "podium.language.diagnostics",
+    "Event": "podium.operations.results",
+    "Explanation": "podium.operations.explaining",
+    "FunctionNotRegistered": "podium.runtime.preflight",
     "InvalidContract": "podium.nodes.contract",
+    "InvalidInput": "podium.operations.inputs",
+    "InvalidWorkflow": "podium.operations.workflows",
+    "Podium": "podium.api",
     "PodiumError": "podium.errors",
+    "Reason": "podium.operations.explaining",
+    "Result": "podium.operations.results",
+    "Run": "podium.api",
+    "RunExists": "podium.engines.local",
+    "RunLocked": "podium.runtime.lock",
+    "RunNotFound": "podium.errors",
+    "StepResult": "podium.operations.results",
+    "StoreUnavailable": "podium.errors",
+    "Workflow": "podium.api",
     "contract_schema": "podium.nodes.schema",
     "load_contract": "podium.nodes.contract",
+    "open": "podium.api",
     "read_contract": "podium.nodes.contract",
+    "resume": "podium.api",
+    "resume_async": "podium.api",
+    "run": "podium.api",
+    "run_async": "podium.api",
 }
 
 

@@ -37,6 +37,7 @@
     ├── ExtraMissing                 runtime/extras.py               an optional dependency is not installed
     ├── NotReady                     runtime/preflight.py            several things that a run needs are missing
     ├── SecretTooShort               runtime/preflight.py            a secret too short to be masked
+    ├── FunctionNotRegistered        runtime/preflight.py            `python: NAME`, and the program registered none
     ├── ProviderMissing              runtime/preflight_agents.py     the program of a provider is not on PATH
     ├── NoProviders                  runtime/tasks/agents.py         an agent step without providers
     ├── NotAsExpected                runtime/tasks/capturing.py      a step's output does not match `expect`
@@ -54,6 +55,7 @@
     ├── RunEndedAlready              engines/local.py                the run has ended and cannot be resumed
     ├── OtherRules                   engines/local.py                started by a version that decides differently
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept
+    ├── InvalidWorkflow              operations/workflows.py         problems in a workflow, each with its position
     ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again
     ├── RunIsOver                    operations/signals.py           a signal to a run that has ended
     ├── NotAllowed                   operations/signals.py           a step tried to control its own run

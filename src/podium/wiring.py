@@ -3,13 +3,13 @@
 import os
 import re
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from podium.errors import PodiumError
 from podium.files import FileNotUsable, read_regular
-from podium.permissions import use_permissions
+from podium.permissions import Permissions, use_permissions
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
@@ -17,11 +17,12 @@ from podium.ports.store import Store
 from podium.text import credentials_in, reason_of, shortened, without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from podium.operations.parts import Parts
     from podium.operations.rebuilding import RebuiltRun
     from podium.plan.plan import Plan
-    from podium.ports.provider import Providers
+    from podium.ports.provider import Provider, Providers
     from podium.providers.prices import Price
     from podium.runtime.preflight import Readiness
     from podium.runtime.tasks.recordings import Recordings
@@ -176,11 +177,11 @@ def _check_credentials(url: str) -> None:
         )
 
 
-def runs_folder(given: Path | None) -> Path:
+def runs_folder(given: Path | None, *, default: Path = Path("runs")) -> Path:
     """Where runs are kept: what was given, else PODIUM_RUNS, else `runs`."""
     if given is not None:
         return given
-    named = os.environ.get("PODIUM_RUNS") or "runs"
+    named = os.environ.get("PODIUM_RUNS") or str(default)
     if "://" in named:
         raise InvalidConfiguration(f"PODIUM_RUNS is the address {shortened(named, 200)!r}; name a folder")
     return Path(named)
@@ -195,8 +196,13 @@ def local_engine(
     lock_wait: float | None = None,
     outage: float | None = None,
     recordings: "Recordings | None" = None,
+    functions: "Mapping[str, Callable[..., Any]] | None" = None,
+    providers: "Callable[[], Providers] | None" = None,
 ) -> Engine:
-    """Durations in seconds, else PODIUM_LEASE, PODIUM_LOCK_WAIT and PODIUM_STORE_OUTAGE, else the engine's own."""
+    """Durations in seconds, else PODIUM_LEASE, PODIUM_LOCK_WAIT and PODIUM_STORE_OUTAGE, else the engine's own.
+
+    `functions`: those of this process that Python steps call by name.
+    """
     from podium.engines.local import LEASE, LOCK_WAIT, LocalEngine
     from podium.runtime.outages import OUTAGE
 
@@ -208,16 +214,46 @@ def local_engine(
         lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
         outage=_seconds(outage, "PODIUM_STORE_OUTAGE", OUTAGE),
         artifacts=payload_store,
-        providers=all_providers,
+        providers=providers or all_providers,
         recordings=recordings,
+        inline=dict(functions or {}),
     )
 
 
-def check_run(plan: "Plan", workspace: Path, *, replays: bool = False) -> "Readiness":
+def use_case_parts(
+    store: Store,
+    runs: Path,
+    notify: "Callable[[str], None]",
+    *,
+    recordings: "Recordings | None" = None,
+    functions: "Mapping[str, Callable[..., Any]] | None" = None,
+    providers: "Callable[[], Providers] | None" = None,
+) -> "Parts":
+    """What `operations` work with in this process."""
+    from podium.operations.parts import Parts
+
+    clock = system_clock()
+    engine = local_engine(store, clock, runs, recordings=recordings, functions=functions, providers=providers)
+    replays = recordings is not None and recordings.asks_nobody
+    check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
+    return Parts(store, clock, runs, engine, payload_store, check, notify)
+
+
+def check_run(
+    plan: "Plan",
+    workspace: Path,
+    *,
+    replays: bool = False,
+    functions: frozenset[str] = frozenset(),
+    providers: "Callable[[], Providers] | None" = None,
+) -> "Readiness":
     """What is missing for a run of the plan here; the engine asks the same before it makes one."""
     from podium.runtime.preflight import Surroundings, check_needs
 
-    return check_needs(plan, Surroundings(workspace, os.environ, os.environ, all_providers, replays=replays))
+    around = Surroundings(
+        workspace, os.environ, os.environ, providers or all_providers, replays=replays, functions=functions
+    )
+    return check_needs(plan, around)
 
 
 def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
@@ -238,6 +274,17 @@ def all_providers() -> "Providers":
     from podium.providers.directory import ProviderDirectory
 
     return ProviderDirectory(_prices)
+
+
+def providers_with(given: "Mapping[str, Provider]") -> "Callable[[], Providers]":
+    """All providers; those given take the place of others of the same name."""
+
+    def providers() -> "Providers":
+        from podium.providers.directory import ProviderDirectory
+
+        return ProviderDirectory(_prices, given)
+
+    return providers
 
 
 def installed_providers() -> tuple[str, ...]:
@@ -293,10 +340,20 @@ def configuration() -> dict[str, Any]:
 
 def use_configured_permissions() -> None:
     """Files of this process are private, unless the configuration says `permissions: umask`."""
-    chosen = configuration().get("permissions", "private")
+    use_permissions(_permissions())
+
+
+def use_configured_folders() -> None:
+    """The same inside another program: new folders are private, and the umask of the program stays as it is."""
+    if _permissions() == "umask":
+        use_permissions("umask")
+
+
+def _permissions() -> Permissions:
+    chosen: Permissions = configuration().get("permissions", "private")
     if chosen not in _PERMISSIONS:
         raise InvalidConfiguration(f"`permissions` is {chosen!r}; write private or umask")
-    use_permissions(chosen)
+    return chosen
 
 
 def payload_store(folder: Path) -> ArtifactStore:

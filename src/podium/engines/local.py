@@ -654,7 +654,14 @@ class LocalEngine:
     def check(self, plan: Plan, workspace: Path) -> Readiness:
         """What is missing for a run of the plan in this process; nothing is executed for it."""
         replays = self._recordings is not None and self._recordings.asks_no_one
-        around = Surroundings(workspace, os.environ, self._secrets, self._providers, replays=replays)
+        around = Surroundings(
+            workspace,
+            os.environ,
+            self._secrets,
+            self._providers,
+            replays=replays,
+            functions=frozenset(self._inline),
+        )
         return check_needs(plan, around)
 
     def _start(

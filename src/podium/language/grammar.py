@@ -281,13 +281,14 @@ _HTTP = Record(
     main="url",
 )
 _FUNCTION: Final = Text(
-    pattern=r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", expected="a function like package.module:function"
+    pattern=r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|[A-Za-z_]\w*",
+    expected="a function like package.module:function, or the name of a registered one",
 )
 _PYTHON = Record(
     "python",
     "'python'",
     {
-        "function": Field(_FUNCTION, "module:function.", required=True),
+        "function": Field(_FUNCTION, "module:function, or the name of a registered function.", required=True),
         "args": Field(
             MapOf(Anything(), key=VARIABLE, expected="the name of a parameter, of letters, digits and _"),
             "Its arguments, by name.",

@@ -14,6 +14,7 @@ from podium.machine.obligations import Obligation
 from podium.machine.reopening import Cause, causes
 from podium.operations.driving import RunDriver, open_driver
 from podium.operations.form_hints import field_options, values_wanted
+from podium.operations.parts import Parts
 from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
@@ -68,6 +69,14 @@ def substatus_of(reasons: Iterable[Reason]) -> str | None:
     if "doubt" in kinds:
         return "IN_DOUBT"
     return "DRAINING" if {"hold", "task"} <= kinds else None
+
+
+async def explain(parts: Parts, tenant_id: str, run_id: str) -> Explanation:
+    """Raises `RunNotFound`, for another tenant's run too."""
+    run = await parts.store.runs.find(tenant_id, run_id)
+    await parts.restored(run)
+    plan = await parts.plan_of(run)
+    return await explain_run(parts.store, run, plan, parts.clock.now(), parts.values(run_id))
 
 
 async def explain_run(

@@ -1,15 +1,20 @@
 """A new run of what was run before: from one of its steps on, or of what has changed. The rest is taken over."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 
 import msgspec
 
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.runs import Run
+from podium.operations.env_files import EnvFile, kept_facts
 from podium.operations.inputs import InvalidInput, check_inputs
+from podium.operations.parts import Parts
+from podium.operations.resume import require_env_files
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
@@ -18,6 +23,24 @@ from podium.runtime.reusing import results_before
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, values_of, whole
 from podium.runtime.workspaces import workspace_of
+
+
+async def rerun_run(
+    parts: Parts,
+    run_id: str,
+    step: str | None = None,
+    new_id: str | None = None,
+    env_files: Sequence[EnvFile] = (),
+) -> RunRequest:
+    """What `start_run` takes for a new run of an earlier one, from a step on or from its start."""
+    run = await parts.store.get_run(RunId(run_id))
+    command = f"podium rerun {run_id}" + (f" --from {quote(step)}" if step is not None else "")
+    await require_env_files(parts, run, env_files, command)
+    request = await rerun_request(
+        parts.store, parts.runs, RunId(run_id), step, new_id, payloads=parts.payloads
+    )
+    parts.require_needs(request.plan, request.workspace)
+    return replace(request, env_files=kept_facts(env_files))
 
 
 async def rerun_request(

@@ -20,12 +20,14 @@ from podium.log.transitions import TERMINAL
 from podium.machine import Machine
 from podium.machine.commands import Record
 from podium.machine.signals import form_asked_by
+from podium.operations.parts import Parts
 from podium.operations.signal_payloads import InvalidSignal, check_payload
 from podium.plan.declared import parse_text
 from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller
+from podium.runtime.kept_plan import PlanMissing
 from podium.runtime.replaying import replayed
 from podium.runtime.signalling import append_while_open
 from podium.runtime.spilling import Values
@@ -34,6 +36,8 @@ from podium.runtime.writing import foreseen, new_event
 _MAX_PER_MINUTE: Final = 60
 _LOOK_BACK: Final = 300
 _MAX_REASON: Final = 500
+# What can find nothing to act on; that is said immediately, if the plan of the run is at hand.
+_ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
 
 
 class RunIsOver(PodiumError):
@@ -111,6 +115,35 @@ async def send_signal(
         )
     await _accept(store, clock, run, signal, after)
     return run
+
+
+async def signal_run(
+    parts: Parts,
+    tenant_id: str,
+    run_id: str,
+    signal_type: str,
+    fields: Mapping[str, str] | None = None,
+    **payload: Any,
+) -> Run:
+    """Send a signal to a run, whichever process drives it. Fields of the payload that are None are left out."""
+    body = {name: value for name, value in payload.items() if value is not None}
+    plan = None
+    if signal_type in _ABOUT_A_STEP:
+        run = await parts.store.runs.find(tenant_id, run_id)
+        await parts.restored(run)
+        with suppress(PlanMissing):
+            plan = await parts.plan_of(run)
+    return await send_signal(
+        parts.store,
+        parts.clock,
+        tenant_id,
+        run_id,
+        signal_type,
+        body,
+        plan=plan,
+        payloads=parts.values(run_id),
+        fields=fields,
+    )
 
 
 async def _accept(store: Store, clock: Clock, run: Run, signal: Signal, after: int | None) -> None:

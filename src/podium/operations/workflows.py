@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from podium.errors import PodiumError
+from podium.language.diagnostics import Severity
 from podium.language.files import FoundFile
 from podium.language.reader import MAX_BYTES, read_yaml
 from podium.language.tree import Mapping, plain
@@ -11,6 +13,22 @@ from podium.language.workflow import WorkflowReading, read_workflow
 
 # Standard input, on the command line and in messages.
 STDIN: Final = "-"
+
+
+class InvalidWorkflow(PodiumError):
+    """A workflow has problems; `diagnostics` has each of them with its position."""
+
+    code = "INVALID_WORKFLOW"
+
+    def __init__(self, reading: WorkflowReading, *, is_contract: bool = False) -> None:
+        self.diagnostics = reading.diagnostics
+        self.omitted = reading.omitted
+        shown = [str(found) for found in reading.diagnostics if found.severity is Severity.ERROR]
+        if reading.omitted:
+            shown.append(f"... and {reading.omitted} more.")
+        if is_contract:
+            shown.append("This is a node contract, not a workflow: read it with `load_contract`.")
+        super().__init__("\n".join(shown))
 
 
 class WorkspaceFiles:
@@ -70,6 +88,22 @@ def load_workflow(
         missing_is_error=missing_is_error,
         installed_providers=installed_providers,
     )
+
+
+def require_workflow(
+    content: bytes,
+    name: str,
+    *,
+    workspace: Path | None = None,
+    installed_providers: Callable[[], tuple[str, ...]] = tuple,
+) -> WorkflowReading:
+    """Read a workflow that is to be run. Raises `InvalidWorkflow` with every problem."""
+    reading = load_workflow(
+        content, name, workspace=workspace, missing_is_error=True, installed_providers=installed_providers
+    )
+    if reading.plan is None:
+        raise InvalidWorkflow(reading, is_contract=looks_like_contract(content, name))
+    return reading
 
 
 def looks_like_contract(content: bytes, name: str) -> bool:

@@ -14,12 +14,19 @@ from podium.providers.template import Template
 
 
 class ProviderDirectory:
-    """A `Providers`. `prices` is asked for the table when a provider needs one: it may stand in a file."""
+    """A `Providers`. `prices` is asked for the table when a provider needs one: it may be in a file.
 
-    def __init__(self, prices: Callable[[], Mapping[str, Price]] | None = None) -> None:
+    `given`: providers that a program brings for its own runs, in the place of others of the same name.
+    """
+
+    def __init__(
+        self,
+        prices: Callable[[], Mapping[str, Price]] | None = None,
+        given: Mapping[str, Provider] | None = None,
+    ) -> None:
         self._prices = prices
         # Those found so far: looking through what is installed takes milliseconds.
-        self._found: dict[str, Provider] = {}
+        self._found: dict[str, Provider] = dict(given or {})
 
     def find(self, name: str) -> Provider:
         if name not in self._found:

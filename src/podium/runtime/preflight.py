@@ -16,7 +16,7 @@ import msgspec
 from podium.errors import PodiumError
 from podium.log.redaction import SHORTEST
 from podium.plan.loading import LocatedStep, located_steps
-from podium.plan.plan import PLAIN_WORK, Agent, Command, Http, Plan, Work
+from podium.plan.plan import PLAIN_WORK, Agent, Command, Http, Plan, Python, Work
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.tasks.host import SecretMissing
 from podium.runtime.tasks.processes import find_program
@@ -37,6 +37,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     providers: "Callable[[], Providers] | None" = None
     # Agents are answered from a recording: no key and no program of theirs is needed.
     replays: bool = False
+    # Functions of this process that Python steps may call by name.
+    functions: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         """Without values of the environment."""
@@ -74,10 +76,20 @@ class SecretTooShort(PodiumError):
     code = "SECRET_TOO_SHORT"
 
 
+class FunctionNotRegistered(PodiumError):
+    """A Python step names a function without a module, and the program that runs it has registered none."""
+
+    code = "FUNCTION_NOT_REGISTERED"
+
+
 def check_needs(plan: Plan, around: Surroundings) -> Readiness:
     """All that is missing for a run of the plan here."""
     steps = tuple(located_steps(plan.workflow))
-    problems = [*_secret_problems(plan, steps, around), *_extra_problems(steps)]
+    problems = [
+        *_secret_problems(plan, steps, around),
+        *_extra_problems(steps),
+        *_function_problems(steps, around),
+    ]
     if around.providers is not None and any(isinstance(found.step.body, Agent) for found in steps):
         from podium.runtime.preflight_agents import agent_problems
 
@@ -128,6 +140,22 @@ def _extra_problems(steps: Sequence[LocatedStep]) -> Iterator[PodiumError]:
     paths = [found.path for found in steps if isinstance(found.step.body, Http)]
     if paths and not has_extra("http"):
         yield ExtraMissing(f"{steps_named(paths)}: {install_hint('http')}")
+
+
+def _function_problems(steps: Sequence[LocatedStep], around: Surroundings) -> Iterator[PodiumError]:
+    """`python: score`, without a module, is a function of the program that runs the workflow (D69)."""
+    called_by: dict[str, list[str]] = {}
+    for found in steps:
+        body = found.step.body
+        if isinstance(body, Python) and ":" not in body.function and body.function not in around.functions:
+            called_by.setdefault(body.function, []).append(found.path)
+    for name, paths in called_by.items():
+        calls = "calls" if len(paths) == 1 else "call"
+        yield FunctionNotRegistered(
+            f"{steps_named(paths)} {calls} the function {name!r}, which is not registered here; run it from the "
+            f"program that has it, with functions={{{name!r}: ...}}, or name a function of a module: "
+            f"`python: module:{name}`"
+        )
 
 
 def _command_warnings(steps: Sequence[LocatedStep], around: Surroundings) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from podium.errors import StoreUnavailable
+from podium.permissions import folder_mode
 
 # fmt: off
 _NETWORK: Final = frozenset({
@@ -51,7 +52,7 @@ def make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
     make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=folder_mode(), exist_ok=True)
     above = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(above)

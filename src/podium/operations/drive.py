@@ -1,0 +1,152 @@
+"""Drive a run to its end, or follow the process that does.
+
+Every way to begin (start, resume, rerun) ends in a `ReadyRun`; what becomes of it is the same for all of them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL
+from podium.machine.obligations import Obligation
+from podium.operations.driving import drivers_of, undriven
+from podium.operations.parts import Parts
+from podium.ports.engine import Driving, Notice, Observer, RunEnded
+from podium.ports.store import Store
+from podium.runtime.ends import ended_by, last_end
+from podium.runtime.lock import RunLocked
+
+if TYPE_CHECKING:
+    from podium.machine import Machine
+
+LOOK_SECONDS: Final = 0.2
+
+OnDriving = Callable[[Driving], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A run that this process may drive now."""
+
+    run_id: RunId
+    # The `runSeq` of the end that is to be undone, of a run that had ended.
+    reopen: int | None = None
+    # It may have a living driver, which continues it: then it is followed. None if it must not have one.
+    followed_from: int | None = None
+    # What has to be there was looked at; a run that is to be stopped is driven whatever is missing.
+    check: bool = True
+
+
+def _not_interrupted() -> AbstractContextManager[OnDriving | None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How a front end watches a run. Its observers see a run that is driven here, and one that is followed."""
+
+    observers: Sequence[Observer] = ()
+    on_waiting: Callable[[Sequence[Obligation]], None] | None = None
+    # Around the time in which this process drives the run; gives what is called as soon as it does.
+    interrupts: Callable[[], AbstractContextManager[OnDriving | None]] = _not_interrupted
+    no_wait: bool = False
+    notify: Callable[[Notice], None] | None = None
+
+
+async def drive(parts: Parts, ready: ReadyRun, watch: Watch) -> RunEnded:
+    """Raises `RunLocked` if another process drives a run that was not to be followed."""
+    if ready.followed_from is not None:
+        return await _drive_or_follow(parts, ready, watch, ready.followed_from)
+    return await _drive(parts, ready, watch)
+
+
+async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: float | None = None) -> RunEnded:
+    with watch.interrupts() as on_driving:
+        return await parts.engine.drive(
+            ready.run_id,
+            observers=watch.observers,
+            on_waiting=watch.on_waiting,
+            on_driving=on_driving,
+            reopen=ready.reopen,
+            no_wait=watch.no_wait,
+            lock_wait=lock_wait,
+            notify=watch.notify,
+            check=ready.check,
+        )
+
+
+async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed: int) -> RunEnded:
+    """Drive the run if no living process does, else show what that one does; to the end of the run."""
+    follower: Follower | None = None
+    said = ""
+    while True:
+        run = await parts.store.get_run(ready.run_id)
+        end = await last_end(parts.store, run)
+        if end is not None:
+            return ended_by(end)
+        try:
+            return await _drive(parts, ready, watch, lock_wait=0.0)
+        except RunLocked:
+            driver = next(iter((await drivers_of(parts.store, [run])).values()), None)
+            if driver is not None and driver.is_alive and driver.title != said:
+                said = driver.title
+                parts.notify(f"{said} drives this run; Ctrl-C here does not stop it")
+        follower = follower or await Follower.at(parts, run, followed, watch)
+        async for records in until_undriven(parts.store, run, after=followed):
+            await follower.observe(records)
+            followed = records[-1].run_seq
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+class Follower:
+    """Shows a watcher what a run that another process drives does, and waits for: its log says both."""
+
+    def __init__(self, parts: Parts, run_id: RunId, machine: "Machine", watch: Watch) -> None:
+        self._machine = machine
+        self._values = parts.values(run_id)
+        self._watch = watch
+
+    @classmethod
+    async def at(cls, parts: Parts, run: Run, seq: int, watch: Watch) -> "Follower":
+        """At an event of the log that the watcher has seen."""
+        from podium.machine import Machine
+
+        run_id = run.identity.run_id
+        follower = cls(parts, run_id, Machine(await parts.plan_of(run)), watch)
+        after = 0
+        while records := await parts.store.read(run_id, after=after, limit=seq - after):
+            after = records[-1].run_seq
+            await follower._fold(records)
+        return follower
+
+    async def observe(self, records: Sequence[EventRecord]) -> None:
+        for observer in self._watch.observers:
+            observer(records)
+        await self._fold(records)
+        if self._watch.on_waiting is not None:
+            self._watch.on_waiting(self._machine.obligations())
+
+    async def _fold(self, records: Sequence[EventRecord]) -> None:
+        from podium.runtime.spilling import whole
+
+        for record in records:
+            self._machine.advance(await whole(record, self._values))
+
+
+async def until_undriven(store: Store, run: Run, *, after: int) -> AsyncIterator[list[EventRecord]]:
+    """The events of a run as they come, until it has ended or no living process drives it."""
+    run_id = run.identity.run_id
+    while True:
+        run = await store.get_run(run_id)
+        lost = await undriven(store, run)
+        while records := await store.read(run_id, after=after):
+            after = records[-1].run_seq
+            yield records
+        if lost is not None or run.status in TERMINAL:
+            return
+        await asyncio.sleep(LOOK_SECONDS)

@@ -1,0 +1,66 @@
+"""What every use case works with. `wiring` picks the real parts; tests and programs may pick others."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from podium.log.runs import Run
+from podium.plan.plan import Plan
+from podium.ports.clock import Clock
+from podium.ports.engine import Engine
+from podium.ports.store import Store
+from podium.runtime.kept_plan import load_plan
+from podium.runtime.preflight import Readiness
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import MakeFolder, RunValues, values_of
+from podium.text import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    store: Store
+    clock: Clock
+    # Where the directories of runs are.
+    runs: Path
+    engine: Engine
+    # Where large values of a run are kept, below its directory.
+    payloads: MakeFolder
+    # What is missing here for a run of a plan in a workspace.
+    check: Callable[[Plan, Path], Readiness]
+    # Called with what a person should know and the answer does not contain: a warning, or what was repaired.
+    notify: Callable[[str], None]
+
+    def directory(self, run_id: str) -> RunDirectory:
+        return RunDirectory(self.runs, run_id)
+
+    def values(self, run_id: str) -> Callable[[], RunValues]:
+        return values_of(self.store, run_id, self.directory(run_id), self.payloads)
+
+    async def plan_of(self, run: Run) -> Plan:
+        return await load_plan(self.store, self.directory(run.identity.run_id), run)
+
+    def require_needs(self, plan: Plan, workspace: Path) -> None:
+        """Raises what `Readiness.require` does, so that nothing is created or changed for a run that would fail."""
+        readiness = self.check(plan, workspace)
+        for warning in readiness.warnings:
+            self.notify(f"warning: {visible(warning)}")
+        readiness.require()
+
+    async def restored(self, run: Run) -> RunDirectory:
+        """The directory of a run, made again from the store if it is lost."""
+        directory = self.directory(run.identity.run_id)
+        if directory.is_lost:
+            from podium.runtime.restoring import restore_directory
+
+            missing = await restore_directory(self.store, self.clock, directory, run, self.payloads)
+            if missing is not None:
+                self.notify(_describe_restored(directory, missing))
+        return directory
+
+
+def _describe_restored(directory: RunDirectory, missing: list[str]) -> str:
+    lines = [f"{visible(str(directory.path))} was missing and is rebuilt from the store."]
+    if missing:
+        lines.append("Files of steps are in no store; the log mentions these, which are gone:")
+        lines += [f"  {visible(name)}" for name in missing]
+    return "\n".join(lines)

@@ -1,0 +1,157 @@
+"""Resume a run that was interrupted, paused, cancelled, has failed, or is out of budget (D31).
+
+Everything that can be wrong is found before anything about the run changes.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL, RunStatus
+from podium.operations.drive import ReadyRun
+from podium.operations.driving import driver_of
+from podium.operations.env_files import EnvFile, check_env_files, kept_facts
+from podium.operations.inputs import InvalidInput
+from podium.operations.parts import Parts
+from podium.plan.plan import Plan
+from podium.ports.engine import RunRequest
+from podium.runtime.ends import last_end
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.workspaces import check_workspace, move_workspace, workspace_of
+from podium.text import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A workflow in the place of the one that a run was started with. `force`: also if its structure is another."""
+
+    plan: Plan
+    source: bytes
+    force: bool = False
+
+
+async def resume_run(
+    parts: Parts,
+    run_id: str,
+    *,
+    workflow: Replacement | None = None,
+    budgets: dict[str, Any] | None = None,
+    workspace: Path | None = None,
+    env_files: Sequence[EnvFile] = (),
+) -> ReadyRun:
+    """What has been done is not done again. A paused run that another process drives continues there.
+
+    `budgets`: as `parse_budget` gives them; only for an open run.
+    """
+    run = await _may_resume(parts, run_id, env_files, f"podium resume {run_id}")
+    plan = workflow.plan if workflow is not None else None
+    await _require_needs(parts, run, plan, workspace)
+    if workflow is not None:
+        await _replace_workflow(parts, run, workflow)
+    if budgets is not None:
+        await _raise_budgets(parts, run, budgets)
+    if workspace is not None:
+        move_workspace(parts.directory(run_id), workspace)
+    # What is done is decided by what the run is now, whatever becomes of it until it is this process's turn.
+    end = await last_end(parts.store, run)
+    reopen = end.run_seq if end is not None else None
+    return ReadyRun(run.identity.run_id, reopen, await _continue_paused(parts, run))
+
+
+async def changed_request(
+    parts: Parts,
+    run_id: str,
+    *,
+    workflow: Replacement | None = None,
+    new_id: str | None = None,
+    env_files: Sequence[EnvFile] = (),
+) -> RunRequest:
+    """A new run of what has changed since: it takes over every step that would be carried out in the same way."""
+    from podium.operations.rerunning import changed_request as request_of
+
+    await _may_resume(parts, run_id, env_files, f"podium resume {run_id}")
+    plan, source = (workflow.plan, workflow.source) if workflow is not None else (None, None)
+    request = await request_of(
+        parts.store, parts.runs, RunId(run_id), new_id, plan=plan, source=source, payloads=parts.payloads
+    )
+    parts.require_needs(request.plan, request.workspace)
+    return replace(request, env_files=kept_facts(env_files))
+
+
+async def require_env_files(parts: Parts, run: Run, files: Sequence[EnvFile], command: str) -> None:
+    """Raises `EnvFileRequired` if the run needs others than those given; warns if they have changed."""
+    for warning in await check_env_files(parts.store, parts.runs, run, files, command):
+        parts.notify(f"warning: {visible(warning)}")
+
+
+async def _may_resume(parts: Parts, run_id: str, env_files: Sequence[EnvFile], command: str) -> Run:
+    from podium.operations.signals import check_may_drive
+
+    run = await parts.store.get_run(RunId(run_id))
+    await check_may_drive(parts.store, parts.clock, run)
+    await parts.restored(run)
+    await require_env_files(parts, run, env_files, command)
+    return run
+
+
+async def _require_needs(parts: Parts, run: Run, plan: Plan | None, workspace: Path | None) -> None:
+    """Before anything about the run changes. A living driver has what it needs; a completed run needs nothing."""
+    if run.status is RunStatus.COMPLETED or (await driver_of(parts.store, run)).is_alive:
+        return
+    directory = RunDirectory(parts.runs, run.identity.run_id)
+    plan = plan or await parts.plan_of(run)
+    workspace = workspace or workspace_of(directory, run)
+    check_workspace(run, workspace)
+    parts.require_needs(plan, workspace)
+
+
+async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> None:
+    from podium.operations.signals import send_signal
+    from podium.operations.structure import replace_workflow
+
+    run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
+    changed = await replace_workflow(
+        parts.store,
+        parts.runs,
+        run_id,
+        workflow.plan,
+        workflow.source,
+        parts.clock.now(),
+        force=workflow.force,
+        payloads=parts.payloads,
+    )
+    if changed:
+        update = {"params": changed, "reason": "podium resume --workflow"}
+        await send_signal(parts.store, parts.clock, tenant_id, run_id, "UPDATE_PARAMS", update)
+
+
+async def _raise_budgets(parts: Parts, run: Run, budgets: dict[str, Any]) -> None:
+    from podium.operations.signals import check_signal, send_signal
+
+    run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
+    if run.status in TERMINAL:
+        raise InvalidInput(
+            f"--budget is for an open run, and {run_id!r} has ended. Resume it without; should its budget be "
+            f"used up, it stops again, and can be given more then."
+        )
+    raised = {"params": budgets, "reason": "podium resume --budget"}
+    plan = await parts.plan_of(run)
+    await check_signal(parts.store, run, plan, "UPDATE_PARAMS", raised, parts.values(run_id))
+    await send_signal(parts.store, parts.clock, tenant_id, run_id, "UPDATE_PARAMS", raised)
+
+
+async def _continue_paused(parts: Parts, run: Run) -> int | None:
+    """From which event on a paused run is followed if its driver lives; None for a run that is not paused."""
+    from podium.operations.pausing import is_paused
+    from podium.operations.signals import RunIsOver, send_signal
+
+    if not await is_paused(parts.store, run):
+        return None
+    run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
+    with contextlib.suppress(RunIsOver):
+        await send_signal(parts.store, parts.clock, tenant_id, run_id, "RESUME", {})
+    return run.head
