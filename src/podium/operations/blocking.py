@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+_LOOK_SECONDS: Final = 0.1
 T = TypeVar("T")
 
 
@@ -19,8 +20,13 @@ def blocking(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 
 def _in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Ctrl-C reaches the thread as in the main one: once cancels the work, twice cancels it again.
+
+    It comes as KeyboardInterrupt; or, in `asyncio.run`, as a cancel of the task that waits here and cannot notice it.
+    """
     done: Future[T] = Future()
     started: Future[Callable[[], object]] = Future()
+    waiting = asyncio.current_task()
 
     async def main() -> T:
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
@@ -35,15 +41,17 @@ def _in_thread(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
             done.set_exception(error)
 
     Thread(target=thread, name="podium").start()
-    interrupt: KeyboardInterrupt | None = None
-    while interrupt is None or not done.done():
+    interrupt: BaseException | None = None
+    noticed = waiting.cancelling() if waiting is not None else 0
+    while not done.done():
         try:
-            return done.result()
+            wait([done], timeout=_LOOK_SECONDS)
         except KeyboardInterrupt as error:
-            # As in the main thread: once cancels the run, twice kills it.
             interrupt = error
             started.result()()
-        except BaseException:
-            if interrupt is None:
-                raise
-    raise interrupt
+        if waiting is not None and waiting.cancelling() > noticed:
+            noticed, interrupt = waiting.cancelling(), asyncio.CancelledError()
+            started.result()()
+    if interrupt is not None:
+        raise interrupt
+    return done.result()
