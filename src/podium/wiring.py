@@ -234,7 +234,7 @@ def use_case_parts(
 
     clock = system_clock()
     engine = local_engine(store, clock, runs, recordings=recordings, functions=functions, providers=providers)
-    replays = recordings is not None and recordings.asks_nobody
+    replays = recordings is not None and recordings.asks_no_one
     check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
     return Parts(store, clock, runs, engine, payload_store, check, notify)
 

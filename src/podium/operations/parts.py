@@ -9,7 +9,7 @@ from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
-from podium.runtime.kept_plan import load_plan
+from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, RunValues, values_of

@@ -27,7 +27,7 @@ from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller
-from podium.runtime.kept_plan import PlanMissing
+from podium.runtime.plan_file import PlanMissing
 from podium.runtime.replaying import replayed
 from podium.runtime.signalling import append_while_open
 from podium.runtime.spilling import Values
