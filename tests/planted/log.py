@@ -188,7 +188,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES21",
         "a field that does not fit fails the projection",
-        swap("log/payloads.py:read_payload", "return _read_what_fits(event_type, payload)", "raise"),
+        swap("log/payloads.py:read_as", "return _read_what_fits(schema, payload)", "raise"),
     ),
     fault(
         "ES21",

@@ -9,26 +9,24 @@ from shlex import quote
 from typing import Final
 
 import click
-import msgspec
 
 from podium.cli.places import say
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType, RunIdentity
 from podium.log.ids import RunId
+from podium.log.payloads import StepStarted, payload_of
+from podium.log.transitions import RUN_ENDS, STEP_ENDS
 from podium.operations.form_hints import field_options
 from podium.operations.signals import send_signal
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Plan
 from podium.ports.store import Store
+from podium.runtime.reading import records_of
 from podium.text import visible
 from podium.wiring import system_clock
 
 _ANSWERS: Final = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}
 _ANSWERS_IN_DOUBT: Final = {**_ANSWERS, "r": "RETRY_STEP", "s": "SKIP_STEP"}
-_ENDS_OF_STEPS: Final = frozenset(
-    {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED, EventType.STEP_INTERRUPTED}
-)
-_ENDS_OF_RUNS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
 
 
 class Questions:
@@ -54,11 +52,8 @@ class Questions:
 
     async def catch_up(self, run_id: RunId) -> None:
         """What was asked before this process looked on."""
-        after = 0
-        while records := await self._store.read(run_id, after=after, limit=5000):
-            after = records[-1].run_seq
-            for record in records:
-                self._take(record)
+        async for record in records_of(self._store, run_id):
+            self._take(record)
         self._ask(self._only_one())
 
     def observe(self, records: Sequence[EventRecord]) -> None:
@@ -73,18 +68,15 @@ class Questions:
     def _take(self, record: EventRecord) -> None:
         self._run = record.run
         step = record.step_id
-        if record.event_type in _ENDS_OF_RUNS:
+        if record.event_type in RUN_ENDS:
             self._asked.clear()
             self._running.clear()
         elif step is None:
             return
         elif record.event_type == EventType.STEP_STARTED:
-            payload = msgspec.json.decode(record.payload)
-            if "approval" not in payload:
-                self._running.add(step)
-            else:
-                self._asked.add(step)
-        elif record.event_type in _ENDS_OF_STEPS:
+            asks = payload_of(record, StepStarted).approval is not None
+            (self._asked if asks else self._running).add(step)
+        elif record.event_type in STEP_ENDS:
             self._running.discard(step)
             self._asked.discard(step)
 

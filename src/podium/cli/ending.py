@@ -1,12 +1,10 @@
 """What the end of a run names beside its outcome: steps that failed though the run completed, and warnings."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from podium.log.events import EventRecord, EventType
-from podium.log.snapshots import STOPPED_CODES
+from podium.log.payloads import StepEnd, payload_of
 from podium.text import visible
 
 _MAX_NAMED: Final = 3
@@ -32,13 +30,13 @@ class EndNotes:
             if record.step_id is None:
                 continue
             if record.event_type == _FAILED:
-                self._note_failure(record.step_id, msgspec.json.decode(record.payload))
+                self._note_failure(record.step_id, payload_of(record, StepEnd))
             elif record.event_type in _ENDS:
                 self._failed.pop(record.step_id, None)
                 if record.step_id in self._around:
                     self._ended_well.add(record.step_id)
             if b'"warnings"' in record.payload:
-                self._note_warnings(record.step_id, msgspec.json.decode(record.payload))
+                self._note_warnings(record.step_id, payload_of(record, StepEnd))
 
     def failed_steps(self) -> str:
         """`1 step failed: A (exit code 3)`; empty if none did.
@@ -58,20 +56,18 @@ class EndNotes:
         more = self._warning_count - len(self._warnings)
         return [*self._warnings, *([f"{more} more warnings"] if more else [])]
 
-    def _note_failure(self, path: str, payload: dict[str, Any]) -> None:
-        error = payload.get("error") or {}
-        if error.get("code") in STOPPED_CODES:
+    def _note_failure(self, path: str, end: StepEnd) -> None:
+        if end.is_stopped:
             return
-        message = str(error.get("message") or error.get("code") or "failed")
-        self._failed[path] = message.splitlines()[0]
+        self._failed[path] = (end.failure or "failed").splitlines()[0]
         self._around.update(_blocks_around(path))
         self._ended_well.discard(path)
 
-    def _note_warnings(self, path: str, payload: dict[str, Any]) -> None:
-        for text in payload.get("warnings", ()):
+    def _note_warnings(self, path: str, end: StepEnd) -> None:
+        for text in end.warnings:
             self._warning_count += 1
             if len(self._warnings) < _MAX_WARNINGS:
-                self._warnings.append(f"step {visible(repr(path))}: {visible(str(text))}")
+                self._warnings.append(f"step {visible(repr(path))}: {visible(text)}")
 
 
 def _blocks_around(path: str) -> Iterator[str]:

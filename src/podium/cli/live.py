@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -14,6 +13,8 @@ from podium.cli.progress import Lines, line_of
 from podium.cli.reasons import lines_of
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.payloads import StepEnd, payload_of
+from podium.log.transitions import STEP_ENDS
 from podium.operations.explaining import Reason
 from podium.ports.engine import Notice
 from podium.runtime.rundir import RunDirectory
@@ -80,7 +81,7 @@ class LiveView(Lines):
         key = (record.step_id, record.logical_attempt_id)
         if record.event_type == EventType.STEP_STARTED:
             self._running[key] = time.monotonic()
-        elif record.event_type in _ENDS:
+        elif record.event_type in STEP_ENDS:
             self._running.pop(key, None)
             if "[" in record.step_id:
                 counted = self._items.setdefault(_outermost_loop(record.step_id), [0, 0])
@@ -117,8 +118,8 @@ class LiveView(Lines):
         self._live.stop()
 
     def _show_end(self, record: EventRecord) -> None:
-        payload = msgspec.json.decode(record.payload)
-        text = str(payload.get("output", "")) + str(payload.get("stderrTail", ""))
+        end = payload_of(record, StepEnd)
+        text = f"{end.output}{end.stderr_tail}"
         for line in text.rstrip("\n").splitlines()[-10:]:
             self._console.print(Text(f"     | {visible(line)}", style="dim"))
 
@@ -128,8 +129,3 @@ def _outermost_loop(path: str) -> str:
     loop = path.partition("[")[0]
     name, _, visit = loop.rpartition("#")
     return name if visit.isdigit() else loop
-
-
-_ENDS = frozenset(
-    {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED, EventType.STEP_INTERRUPTED}
-)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
-import msgspec
 
 from podium.cli.ending import EndNotes
 from podium.cli.output import describe_usage, spelled_json
@@ -16,7 +15,16 @@ from podium.cli.places import say
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
-from podium.log.payloads import INTERRUPTED
+from podium.log.payloads import (
+    INTERRUPTED,
+    RetryScheduled,
+    RunPaused,
+    Signal,
+    StepEnd,
+    StepStarted,
+    fields_of,
+    payload_of,
+)
 from podium.plan.plan import Plan
 from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
@@ -93,7 +101,7 @@ class Quiet:
         self._notes.observe(records)
         for record in records:
             if record.event_type == EventType.BUDGET_CHARGED:
-                self.usage = msgspec.json.decode(record.payload)["total"]
+                self.usage = fields_of(record)["total"]
 
     def notice(self, notice: Notice) -> None:
         if notice.subject == FILES:
@@ -262,46 +270,47 @@ class Turns:
 
 def line_of(record: EventRecord) -> str | None:
     """An event as a line; None for what says nothing to people."""
-    payload: dict[str, Any] = msgspec.json.decode(record.payload)
-    error = payload.get("error") or {}
     step = visible(record.step_id or "")
     again = f" (attempt {record.logical_attempt_id})" if record.logical_attempt_id > 1 else ""
-    warned = "".join(
-        f"\n         {step} | warning: {visible(str(text))}" for text in payload.get("warnings", ())
-    )
     match record.event_type:
         case EventType.STEP_STARTED:
-            if "approval" in payload:
-                return f"?  {step}: {visible(payload['approval']['message'])}"
+            asked = payload_of(record, StepStarted).approval
+            if asked is not None:
+                return f"?  {step}: {visible(asked.message)}"
             return f">  {step}{again}"
         case EventType.STEP_COMPLETED:
-            took = payload.get("durationMs")
-            return f"ok {step}{again}" + (f" {took / 1000:.1f} s" if took is not None else "") + warned
+            end = payload_of(record, StepEnd)
+            took = f" {end.duration_ms / 1000:.1f} s" if end.duration_ms is not None else ""
+            return f"ok {step}{again}{took}{_warned(step, end)}"
         case EventType.STEP_FAILED:
-            message = visible(str(error.get("message") or error.get("code") or ""))
-            return f"x  {step}{again}: {message}{warned}"
+            end = payload_of(record, StepEnd)
+            return f"x  {step}{again}: {visible(end.failure)}{_warned(step, end)}"
         case EventType.STEP_INTERRUPTED:
             return f"x  {step}{again}: {INTERRUPTED.message}"
         case EventType.STEP_SKIPPED:
-            return f"-  {step} skipped: {visible(str(payload.get('reason', '')))}"
+            return f"-  {step} skipped: {visible(payload_of(record, StepEnd).reason)}"
         case EventType.STEP_RETRY_SCHEDULED:
-            return f"~  {step} is tried again at {str(payload.get('due'))[11:19]}"
+            return f"~  {step} is tried again at {payload_of(record, RetryScheduled).due[11:19]}"
         case EventType.RUN_PAUSED:
-            if payload.get("code") == "BUDGET_EXCEEDED":
-                return (
-                    f"$  the budget does not pay for {visible(str(payload.get('stepId')))} (BUDGET_EXCEEDED)"
-                )
+            paused = payload_of(record, RunPaused)
+            if paused.code == "BUDGET_EXCEEDED":
+                return f"$  the budget does not pay for {visible(str(paused.step_id))} (BUDGET_EXCEEDED)"
             return "paused"
         case EventType.RUN_RESUMED:
             return "goes on"
         case EventType.BUDGET_CHARGED:
-            return "\n         ".join(map(_soft_limit, payload.get("softLimits", ()))) or None
+            return "\n         ".join(map(_soft_limit, fields_of(record).get("softLimits", ()))) or None
         case EventType.SIGNAL_REJECTED:
-            return f"!  refused: {visible(str(payload.get('signalType')))}: {visible(str(payload.get('reason', '')))}"
+            signal = payload_of(record, Signal)
+            return f"!  refused: {visible(signal.signal_type)}: {visible(signal.reason)}"
         case EventType.SIGNAL_IGNORED:
-            return f"!  ignored: {visible(str(payload.get('reason', '')))}"
+            return f"!  ignored: {visible(payload_of(record, Signal).reason)}"
         case _:
             return None
+
+
+def _warned(step: str, end: StepEnd) -> str:
+    return "".join(f"\n         {step} | warning: {visible(text)}" for text in end.warnings)
 
 
 def _soft_limit(limit: dict[str, Any]) -> str:

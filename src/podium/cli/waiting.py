@@ -2,13 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from podium.cli.progress import ProgressView
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.payloads import StepStarted, payload_of
 from podium.machine.obligations import Obligation
 from podium.ports.store import Store
 from podium.text import visible
@@ -46,9 +45,9 @@ class PersonsTurn:
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
             if record.event_type == EventType.STEP_STARTED and b'"approval"' in record.payload:
-                asked: Any = msgspec.json.decode(record.payload).get("approval")
-                if isinstance(asked, dict) and record.step_id is not None:
-                    self._questions[record.step_id] = str(asked.get("message", ""))
+                asked = payload_of(record, StepStarted).approval
+                if asked is not None and record.step_id is not None:
+                    self._questions[record.step_id] = asked.message
 
     def owed(self, obligations: Sequence[Obligation]) -> None:
         moves = any(one.kind in _MOVING for one in obligations)

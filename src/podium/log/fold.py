@@ -21,7 +21,6 @@ from podium.log.alerts import Alert, AlertCode
 from podium.log.events import EventRecord, EventType
 from podium.log.payloads import INTERRUPTED, Misfit, StepEnd, read_payload
 from podium.log.snapshots import (
-    STOPPED_CODES,
     AttemptSnapshot,
     Gap,
     RaisedAlert,
@@ -478,9 +477,8 @@ class _Step:
         elif self.end is None:
             error, artifacts, stopped, warnings = None, (), False, ()
         else:
-            error, warnings = self.end.error, self.end.warnings
+            error, warnings, stopped = self.end.error, self.end.warnings, self.end.is_stopped
             artifacts = tuple(one.ref() for one in self.end.artifacts)
-            stopped = error is not None and error.code in STOPPED_CODES
         if self.interrupted and error is None:
             error = INTERRUPTED
         return AttemptSnapshot(

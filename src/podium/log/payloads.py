@@ -1,18 +1,25 @@
-"""What the payloads of events hold: one schema for those who write them and those who read them.
+"""What the payloads of events hold: one struct per event type, shared by writers and readers.
 
-A field may be added; what an old one means never changes, for logs outlive code. Fields that no projection reads are
-not listed. A payload that does not fit loses the fields that do not fit, and nothing else.
+    end = payload_of(record, StepEnd)
+
+A field may be added; what an old one means never changes, for logs outlive code. Fields that nothing in Podium reads
+by name are not listed. A payload that does not fit loses the fields that do not fit, and nothing else. Fields that may
+be moved out of an event because of their size (`output`, `inputs`, ...) are of any type: then they hold a reference.
 """
 
 import types
-from typing import Any, Final, Union, get_args, get_origin
+from functools import cache
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from podium.log.artifacts import ArtifactRef
-from podium.log.events import NO_PAYLOAD, EventType
+from podium.log.events import NO_PAYLOAD, EventRecord, EventType
 from podium.log.runs import EngineRunRef
 from podium.log.times import Timestamp
+
+# An attempt that was stopped from outside ends as failed with one of these codes, and is not counted as a failure.
+STOPPED_CODES: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED"})
 
 
 class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):
@@ -22,6 +29,22 @@ class Failure(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaul
     code: str = ""
     message: str = ""
     retryable: bool = False
+    # A server asked for this much patience.
+    retry_after_ms: float | None = None
+
+    @property
+    def text(self) -> str:
+        return self.message or self.code
+
+    def as_fact(self) -> dict[str, Any]:
+        """As it is in the log, with every field that each failure has."""
+        fact = {
+            "category": self.category,
+            "code": self.code,
+            "message": self.message,
+            "retryable": self.retryable,
+        }
+        return fact if self.retry_after_ms is None else {**fact, "retryAfterMs": self.retry_after_ms}
 
 
 # Of an attempt whose end nobody saw.
@@ -48,26 +71,126 @@ class RecordedArtifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
         return fact
 
 
+class Question(msgspec.Struct, frozen=True, rename="camel"):
+    """What an approval asks."""
+
+    message: str = ""
+    assignee: str | None = None
+
+
+class StepStarted(msgspec.Struct, frozen=True, rename="camel"):
+    approval: Question | None = None
+    # A composite of a reopened run continues: what is done inside stays done.
+    reopened: bool = False
+
+
 class StepEnd(msgspec.Struct, gc=False, frozen=True, rename="camel"):
     """StepCompleted, StepFailed, StepSkipped, StepInterrupted."""
 
     error: Failure | None = None
     artifacts: tuple[RecordedArtifact, ...] = ()
     warnings: tuple[str, ...] = ()
+    exit_code: int | None = None
+    output: Any = ""
+    output_bytes: int | None = None
+    truncated: bool = False
+    stderr_tail: Any = ""
+    duration_ms: float | None = None
+    session: Any = None
+    diff: Any = None
+    # Of composites and calls.
+    summary: Any = None
+    exit_reason: str | None = None
+    outputs: Any = None
+    # Of a skip.
+    reason: str = ""
+    # Of an approval: the signal, who sent it, and how that is known.
+    signal_id: str | None = None
+    by: str | None = None
+    by_method: str | None = None
+    claimed_by: str | None = None
+    # What the attempt was carried out with, and what it was taken over from, or why not.
+    fingerprint: str | None = None
+    reused_from: Any = None
+    changed: str | None = None
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, in words; empty if nothing says so."""
+        return self.error.text if self.error is not None else ""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the attempt was stopped, and did not end by itself."""
+        return self.error is not None and self.error.code in STOPPED_CODES
 
 
-class RunQueued(msgspec.Struct, frozen=True, rename="camel"):
+class RetryScheduled(msgspec.Struct, frozen=True, rename="camel"):
+    due: Timestamp = ""
+
+
+class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a run was asked for with."""
+
+    inputs: Any = {}
     needs_approval: bool = False
+    # Of a rerun.
+    original_run_id: str | None = None
+    rerun_from: str | None = None
+    only_changed: bool = False
+    env_files: Any = None
 
 
-class RunStarted(msgspec.Struct, frozen=True, rename="camel"):
+class RunStarted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What decisions may read of the world: fixed once, at the start."""
+
+    rules_version: int | None = None
     engine_run_ref: EngineRunRef | None = None
+    inputs: Any = {}
+    env: dict[str, Any] = {}
+    run: dict[str, Any] = {}
+    # Of a rerun: approvals that were given for another plan, and how many of the next events were taken over.
+    asked_again: tuple[str, ...] = ()
+    taken_over: int | None = None
+
+
+class RunPaused(msgspec.Struct, frozen=True, rename="camel"):
+    code: str | None = None
+    step_id: str | None = None
+
+
+class RunReopened(msgspec.Struct, frozen=True, rename="camel"):
+    by: str | None = None
 
 
 class RunEnd(msgspec.Struct, frozen=True, rename="camel"):
     """RunCompleted, RunFailed, RunCancelled."""
 
     error: Failure | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    outputs: Any = None
+
+
+class Signal(msgspec.Struct, frozen=True, rename="camel"):
+    """SignalAccepted, SignalRejected, SignalIgnored."""
+
+    signal_id: str = ""
+    signal_type: str = ""
+    payload: dict[str, Any] = {}
+    by: str | None = None
+    by_method: str | None = None
+    reason: str = ""
+
+
+class TimerFired(msgspec.Struct, frozen=True, rename="camel"):
+    key: str | None = None
+    reused_from: Any = None
+
+
+class ProbeAnswered(msgspec.Struct, frozen=True, rename="camel"):
+    key: str | None = None
+    answers: tuple[bool, ...] = ()
 
 
 class AlertRaised(msgspec.Struct, frozen=True, rename="camel"):
@@ -77,19 +200,29 @@ class AlertRaised(msgspec.Struct, frozen=True, rename="camel"):
 
 
 PAYLOADS: Final[dict[str, type[msgspec.Struct]]] = {
+    EventType.RUN_QUEUED.value: RunQueued,
+    EventType.RUN_STARTED.value: RunStarted,
+    EventType.RUN_PAUSED.value: RunPaused,
+    EventType.RUN_REOPENED.value: RunReopened,
+    EventType.RUN_COMPLETED.value: RunEnd,
+    EventType.RUN_FAILED.value: RunEnd,
+    EventType.RUN_CANCELLED.value: RunEnd,
+    EventType.STEP_STARTED.value: StepStarted,
     EventType.STEP_COMPLETED.value: StepEnd,
     EventType.STEP_FAILED.value: StepEnd,
     EventType.STEP_SKIPPED.value: StepEnd,
     EventType.STEP_INTERRUPTED.value: StepEnd,
+    EventType.STEP_RETRY_SCHEDULED.value: RetryScheduled,
+    EventType.SIGNAL_ACCEPTED.value: Signal,
+    EventType.SIGNAL_REJECTED.value: Signal,
+    EventType.SIGNAL_IGNORED.value: Signal,
+    EventType.TIMER_FIRED.value: TimerFired,
+    EventType.PROBE_ANSWERED.value: ProbeAnswered,
     EventType.ALERT_RAISED.value: AlertRaised,
-    EventType.RUN_QUEUED.value: RunQueued,
-    EventType.RUN_STARTED.value: RunStarted,
-    EventType.RUN_COMPLETED.value: RunEnd,
-    EventType.RUN_FAILED.value: RunEnd,
-    EventType.RUN_CANCELLED.value: RunEnd,
 }
-_DECODERS: Final = {name: msgspec.json.Decoder(schema) for name, schema in PAYLOADS.items()}
-_EMPTY: Final = {name: schema() for name, schema in PAYLOADS.items()}
+_decoder: Final = cache(msgspec.json.Decoder)
+_empty: Final = cache(lambda schema: schema())
+_P = TypeVar("_P", bound=msgspec.Struct)
 
 
 class Misfit(msgspec.Struct, frozen=True):
@@ -99,24 +232,44 @@ class Misfit(msgspec.Struct, frozen=True):
     reason: str
 
 
-def read_payload(event_type: str, payload: bytes) -> tuple[Any, list[Misfit]]:
-    """What a payload says, as far as it fits the schema of its type; and what does not fit."""
-    if payload == NO_PAYLOAD:
-        return _EMPTY[event_type], []
+def payload_of(record: EventRecord, schema: type[_P]) -> _P:
+    """What an event says, as far as it fits."""
+    return read_as(schema, record.payload)[0]
+
+
+def fields_of(record: EventRecord) -> dict[str, Any]:
+    """Everything that an event says, as it was written; a payload that is not an object says nothing."""
+    if record.payload == NO_PAYLOAD:
+        return {}
     try:
-        return _DECODERS[event_type].decode(payload), []
+        decoded = msgspec.json.decode(record.payload)
+    except msgspec.DecodeError:
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
+
+
+def read_payload(event_type: str, payload: bytes) -> tuple[Any, list[Misfit]]:
+    """What a payload says by the schema of its type; and what does not fit."""
+    return read_as(PAYLOADS[event_type], payload)
+
+
+def read_as(schema: type[_P], payload: bytes | msgspec.Raw) -> tuple[_P, list[Misfit]]:
+    if payload == NO_PAYLOAD:
+        return _empty(schema), []
+    try:
+        return _decoder(schema).decode(payload), []
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return _read_what_fits(event_type, payload)
+        return _read_what_fits(schema, payload)
 
 
-def _read_what_fits(event_type: str, payload: bytes) -> tuple[Any, list[Misfit]]:
+def _read_what_fits(schema: type[_P], payload: bytes | msgspec.Raw) -> tuple[_P, list[Misfit]]:
     misfits: list[Misfit] = []
     try:
         fields = msgspec.json.decode(payload)
     except msgspec.DecodeError as error:
-        return _EMPTY[event_type], [Misfit("payload", str(error))]
-    found = _fitted(PAYLOADS[event_type], fields, "", misfits)
-    return (_EMPTY[event_type] if found is msgspec.UNSET else found), misfits
+        return _empty(schema), [Misfit("payload", str(error))]
+    found = _fitted(schema, fields, "", misfits)
+    return (_empty(schema) if found is msgspec.UNSET else found), misfits
 
 
 def _fitted(schema: Any, value: Any, where: str, misfits: list[Misfit]) -> Any:

@@ -19,8 +19,8 @@ class Backpressure(StrEnum):
     DELAY = "DELAY"
 
 
-class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for a run. Two requests with the same `run_request_id` (of one plan) are one run."""
+class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is known of a run besides its events; the same in a store, in `run.json` and in an export."""
 
     identity: RunIdentity
     # Without one the run id is used, so that creating a run again by its id is harmless too.
@@ -29,15 +29,20 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True):
     inputs_sha256: str = ""
     concurrency_key: str | None = None
     priority: int = 0
+    # Free JSON of the caller; kept, never read by a store.
+    metadata: bytes = b"{}"
+    # Of a request: when the run was created in the store that it comes from.
+    created_at: Timestamp | None = None
+
+
+class NewRun(RunFacts, frozen=True, kw_only=True, rename="camel"):
+    """A request for a run. Two requests with the same `run_request_id` (of one plan) are one run."""
+
     # Not started before RunApproved.
     needs_approval: bool = False
     backpressure: Backpressure = Backpressure.QUEUE
     # For DELAY: not before this moment.
     start_at: Timestamp | None = None
-    # Free JSON of the caller; kept, never read by a store.
-    metadata: bytes = b"{}"
-    # Of a run that comes from another store: when it was created there.
-    created_at: Timestamp | None = None
 
 
 class EngineRunRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

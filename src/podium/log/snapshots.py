@@ -4,7 +4,7 @@ The *summary* is small and opens fast however long the run is; steps are read by
 projection is a new value, and one that somebody holds never changes.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -14,9 +14,6 @@ from podium.log.payloads import Failure
 from podium.log.runs import EngineRunRef
 from podium.log.times import Timestamp, moment
 from podium.log.transitions import RunStatus, StepStatus
-
-# A running attempt that was stopped from outside ends as failed with one of these, and is not counted as a failure.
-STOPPED_CODES: Final = frozenset({"CANCELLED", "INTERRUPTED", "JOIN_DECIDED"})
 
 
 class AttemptSnapshot(msgspec.Struct, gc=False, frozen=True, rename="camel", omit_defaults=True):

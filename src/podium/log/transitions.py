@@ -60,22 +60,20 @@ STEP_TRANSITIONS: Final[dict[str, tuple[frozenset[StepStatus], StepStatus]]] = {
     EventType.STEP_INTERRUPTED: (frozenset({_NEW, _UP}), StepStatus.FAILED),
 }
 
-_ENDS: Final = (
-    EventType.STEP_COMPLETED,
-    EventType.STEP_FAILED,
-    EventType.STEP_SKIPPED,
-    EventType.STEP_INTERRUPTED,
-)
+RUN_ENDS: Final = frozenset(event for event, (_, after) in RUN_TRANSITIONS.items() if after in TERMINAL)
+STEP_ENDS: Final = frozenset(event for event, (_, after) in STEP_TRANSITIONS.items() if after in ENDED)
+# What the end of a task can be: only the machine skips.
+TASK_ENDS: Final = STEP_ENDS - {EventType.STEP_SKIPPED}
 
 # An attempt has one end: an end is refused if one of these is recorded for the same attempt. One pair may follow each
 # other: the failure of an attempt that was stopped, and the doubt about what it had done by then.
 EXCLUDED_BY: Final[dict[str, tuple[str, ...]]] = {
     end: tuple(
         other
-        for other in _ENDS
+        for other in sorted(STEP_ENDS)
         if other is not end and (end, other) != (EventType.STEP_INTERRUPTED, EventType.STEP_FAILED)
     )
-    for end in _ENDS
+    for end in STEP_ENDS
 }
 
 # What may still be recorded once a run has ended; every type nobody knows may be, too.

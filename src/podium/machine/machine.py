@@ -23,9 +23,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
 from podium.log.events import EventRecord, EventType
+from podium.log.payloads import ProbeAnswered, RunStarted, TimerFired, fields_of, payload_of
 from podium.log.times import Timestamp, later
 from podium.machine import attempts, budgets, calls, checkpoint, holds, loops, reopening, signals
 from podium.machine.commands import CancelTimer, Command, Question, Record, SetTimer
@@ -94,7 +93,7 @@ class Machine:
         if event.emitted_at > self.surroundings.now:
             self.surroundings.now = event.emitted_at
         if event.run_seq <= self.taken_over_to:
-            self.surroundings.recalled.recall(payload_of(event), self.now)
+            self.surroundings.recalled.recall(fields_of(event), self.now)
         handler = _HANDLERS.get(event.event_type)
         if handler is None or (self.terminal and event.event_type != EventType.RUN_REOPENED):
             return []
@@ -276,34 +275,18 @@ def _scopes_towards(visit: Visit, path: str) -> list[Scope]:
     return [scope] if scope is not None else []
 
 
-def payload_of(event: EventRecord) -> dict[str, Any]:
-    """A payload that is no object is none."""
-    if event.payload == b"{}":
-        return {}
-    try:
-        decoded = msgspec.json.decode(event.payload)
-    except msgspec.DecodeError:
-        return {}
-    return decoded if isinstance(decoded, dict) else {}
-
-
 # --- which event goes where -----------------------------------------------------------------------
 
 
 def _run_started(m: Machine, event: EventRecord) -> None:
     if m.root is not None or m.cancelled_before_start:
         return
-    payload = payload_of(event)
-    for name, place in (("env", "env"), ("run", "run")):
-        value = payload.get(name)
-        if isinstance(value, dict):
-            setattr(m.surroundings, place, value)
-    taken_over = payload.get("takenOver")
-    if isinstance(taken_over, int):
-        m.taken_over_to = event.run_seq + taken_over
-        m.surroundings.recalled.recall(payload, m.now)
-    inputs = payload.get("inputs")
-    calls.open_run(m, inputs if isinstance(inputs, dict) else {})
+    started = payload_of(event, RunStarted)
+    m.surroundings.env, m.surroundings.run = started.env, started.run
+    if started.taken_over is not None:
+        m.taken_over_to = event.run_seq + started.taken_over
+        m.surroundings.recalled.recall(fields_of(event), m.now)
+    calls.open_run(m, started.inputs if isinstance(started.inputs, dict) else {})
 
 
 def _answered(m: Machine, event: EventRecord) -> Visit | None:
@@ -327,14 +310,14 @@ def _step_completed(m: Machine, event: EventRecord) -> None:
     visit = _answered(m, event)
     if visit is not None:
         del m.waits[visit.wait]
-        attempts.completed(m, visit, payload_of(event))
+        attempts.completed(m, visit, fields_of(event))
 
 
 def _step_failed(m: Machine, event: EventRecord) -> None:
     visit = _answered(m, event)
     if visit is not None:
         del m.waits[visit.wait]
-        attempts.failed(m, visit, payload_of(event))
+        attempts.failed(m, visit, fields_of(event))
 
 
 def _step_interrupted(m: Machine, event: EventRecord) -> None:
@@ -349,17 +332,17 @@ def _step_interrupted(m: Machine, event: EventRecord) -> None:
 
 
 def _timer_fired(m: Machine, event: EventRecord) -> None:
-    payload = payload_of(event)
-    key = payload.get("key")
+    fired = payload_of(event, TimerFired)
+    key = fired.key
     if key is not None and key == m.breathing:
         # No other event may let the agenda go on.
         m.breathing = None
         return
-    visit = m.waits.pop(key, None) if isinstance(key, str) else None
+    visit = m.waits.pop(key, None)
     if visit is None:
         return
     due = visit.limit_due if key == visit.limit else visit.due
-    if "reusedFrom" in payload:
+    if fired.reused_from is not None:
         due = None  # it was waited for in the run that it was taken over from
     if due is not None and due > m.now:
         m.surroundings.now = due
@@ -390,17 +373,16 @@ def _limit_reached(m: Machine, visit: Visit) -> None:
 
 
 def _probe_answered(m: Machine, event: EventRecord) -> None:
-    payload = payload_of(event)
-    key, answers = payload.get("key"), payload.get("answers")
-    visit = m.waits.get(key) if isinstance(key, str) else None
+    said = payload_of(event, ProbeAnswered)
+    visit = m.waits.get(said.key)
     if visit is None or visit.phase not in (Phase.PROBE, Phase.COND):
         return
-    if not isinstance(answers, list) or len(answers) != len(visit.questions):
+    if len(said.answers) != len(visit.questions):
         return
-    del m.waits[key]
+    del m.waits[said.key]
     visit.wait = None
     known = visit.answers or {}
-    visit.answers = {**known, **{q: bool(a) for q, a in zip(visit.questions, answers, strict=True)}}
+    visit.answers = {**known, **dict(zip(visit.questions, said.answers, strict=True))}
     if visit.phase is Phase.PROBE:
         visit.phase = Phase.NEW
         m.later(attempts.begin, visit)
@@ -410,7 +392,7 @@ def _probe_answered(m: Machine, event: EventRecord) -> None:
 
 
 def _signal_accepted(m: Machine, event: EventRecord) -> None:
-    signals.accepted(m, payload_of(event))
+    signals.accepted(m, fields_of(event))
 
 
 def _confirm(m: Machine, event: EventRecord) -> None:
@@ -429,7 +411,7 @@ def _confirm(m: Machine, event: EventRecord) -> None:
 
 def _charged(m: Machine, event: EventRecord) -> None:
     """Told apart by the step that was charged for: it stands in the payload."""
-    charged = payload_of(event).get("stepId")
+    charged = fields_of(event).get("stepId")
     for place, owed in enumerate(m.records):
         if (
             owed.event_type == event.event_type

@@ -4,10 +4,10 @@ import msgspec
 
 from podium.log.events import EventType
 from podium.log.ids import RunId
+from podium.log.payloads import StepEnd, payload_of
+from podium.log.transitions import TASK_ENDS
 from podium.ports.store import EventLog
-
-_BATCH = 5000
-_ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
+from podium.runtime.reading import records_of
 
 
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
@@ -28,21 +28,11 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
 async def decisions_of(log: EventLog, run_id: RunId) -> list[Decision]:
     """In the order of the log."""
     found: list[Decision] = []
-    after = 0
-    while records := await log.read(run_id, after=after, limit=_BATCH):
-        after = records[-1].run_seq
-        for record in records:
-            if record.event_type not in _ENDS or b'"by"' not in record.payload:
-                continue
-            payload = msgspec.json.decode(record.payload)
-            if isinstance(payload.get("by"), str):
-                found.append(
-                    Decision(
-                        record.step_id or "",
-                        record.event_type == EventType.STEP_COMPLETED,
-                        payload["by"],
-                        payload.get("byMethod"),
-                        payload.get("claimedBy"),
-                    )
-                )
+    async for record in records_of(log, run_id):
+        if record.event_type not in TASK_ENDS or b'"by"' not in record.payload:
+            continue
+        end = payload_of(record, StepEnd)
+        if end.by is not None:
+            approved = record.event_type == EventType.STEP_COMPLETED
+            found.append(Decision(record.step_id or "", approved, end.by, end.by_method, end.claimed_by))
     return found

@@ -7,15 +7,15 @@ The digest is keyed with a random key that stays in the run directory: without i
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from podium.errors import PodiumError
-from podium.log.events import EventType
 from podium.log.runs import Run
 from podium.ports.engine import EnvFiles
 from podium.ports.store import Store
+from podium.runtime.reading import queued_of
 from podium.runtime.rundir import RunDirectory
 
 _KEY_BYTES: Final = 32
@@ -92,8 +92,5 @@ def _warnings(directory: RunDirectory, kept: Sequence[_Kept], given: Sequence[En
 
 
 async def _kept_of(store: Store, run: Run) -> list[_Kept]:
-    for record in await store.read(run.identity.run_id, limit=20):
-        if record.event_type == EventType.RUN_QUEUED:
-            payload: dict[str, Any] = msgspec.json.decode(record.payload)
-            return msgspec.convert(payload.get("envFiles", []), list[_Kept])
-    return []
+    asked = await queued_of(store, run.identity.run_id)
+    return msgspec.convert(asked.env_files or [], list[_Kept])

@@ -2,9 +2,8 @@
 
 from typing import Final
 
-import msgspec
-
 from podium.log.events import EventRecord, EventType
+from podium.log.payloads import Signal, payload_of
 from podium.log.runs import Run
 from podium.log.transitions import RunStatus
 from podium.ports.store import EventLog
@@ -30,4 +29,4 @@ async def is_paused(log: EventLog, run: Run) -> bool:
 
 
 def signal_type_of(signal: EventRecord) -> str:
-    return str(msgspec.json.decode(signal.payload).get("signalType"))
+    return payload_of(signal, Signal).signal_type

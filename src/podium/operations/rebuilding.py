@@ -9,18 +9,21 @@ missing, so such a step is in doubt rather than repeated.
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from podium.errors import PodiumError
 from podium.log.events import EventType, RunIdentity
+from podium.log.payloads import RunQueued, RunStarted, read_as
+from podium.log.runs import NewRun
 from podium.operations.transfer import EventLine, write_of
 from podium.plan.canonical import canonical_sha256
 from podium.ports.store import Store
 from podium.runtime.plan_file import PLAN
+from podium.runtime.reading import FIRST_RECORDS
 from podium.runtime.restoring import files_to_keep
-from podium.runtime.run_file import RunFacts, new_run, read_run_file
+from podium.runtime.run_file import read_run_file
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, spilled_refs, value_name
 from podium.text import reason_of
@@ -105,10 +108,10 @@ async def _rebuild(store: Store, log: _Log, folder: MakeFolder) -> RebuiltRun:
         return RebuiltRun(run_id, 0, None, log.notes or ("its log has no events",))
     try:
         contents = await files_to_keep(log.directory, folder)
-        facts = read_run_file(log.directory)
-        if facts is None or facts.run != log.identity:
-            facts = _facts_from(log, contents)
-        created = await store.create_run(new_run(facts), [write_of(line) for line in log.lines], contents)
+        new = read_run_file(log.directory)
+        if new is None or new.identity != log.identity:
+            new = _facts_from(log, contents)
+        created = await store.create_run(new, [write_of(line) for line in log.lines], contents)
     except (PodiumError, OSError) as error:
         return RebuiltRun(run_id, 0, None, (*log.notes, f"it cannot be rebuilt: {reason_of(error)}"))
     return RebuiltRun(
@@ -129,24 +132,21 @@ def _missing(log: _Log, contents: dict[str, bytes]) -> list[str]:
     return missing
 
 
-def _facts_from(log: _Log, contents: dict[str, bytes]) -> RunFacts:
+def _facts_from(log: _Log, contents: dict[str, bytes]) -> NewRun:
     """Of a directory without `run.json`: as far as its events have it."""
     assert log.identity is not None
-    queued: dict[str, Any] = {}
-    started: dict[str, Any] = {}
-    for line in log.lines[:20]:
+    queued, started = RunQueued(), RunStarted()
+    for line in log.lines[:FIRST_RECORDS]:
         if line.event_type == EventType.RUN_QUEUED:
-            queued = msgspec.json.decode(line.payload)
+            queued = read_as(RunQueued, line.payload)[0]
         elif line.event_type == EventType.RUN_STARTED:
-            started = msgspec.json.decode(line.payload).get("run") or {}
+            started = read_as(RunStarted, line.payload)[0]
     plan = contents.get("plan.1.json", contents.get(PLAN, b""))
-    return RunFacts(
-        run=log.identity,
-        run_request_id=log.identity.run_id,
-        priority=0,
-        concurrency_key=None,
+    metadata = {name: started.run[name] for name in ("workspace", "name") if name in started.run}
+    return NewRun(
+        identity=log.identity,
         plan_sha256=sha256(plan).hexdigest(),
-        inputs_sha256=canonical_sha256(queued.get("inputs", {})),
-        metadata={name: started[name] for name in ("workspace", "name") if name in started},
+        inputs_sha256=canonical_sha256(queued.inputs),
+        metadata=msgspec.json.encode(metadata),
         created_at=log.lines[0].emitted_at,
     )

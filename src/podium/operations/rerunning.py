@@ -6,9 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 
-import msgspec
-
-from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.operations.env_files import EnvFile, kept_facts
@@ -19,9 +16,10 @@ from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
 from podium.runtime.plan_file import load_plan, load_source
+from podium.runtime.reading import queued_of
 from podium.runtime.reusing import results_before
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import MakeFolder, values_of, whole
+from podium.runtime.spilling import MakeFolder, values_of
 from podium.runtime.workspaces import workspace_of
 
 
@@ -93,14 +91,10 @@ async def _request(
     store: Store, directory: RunDirectory, run: Run, plan: Plan, payloads: MakeFolder
 ) -> RunRequest:
     original = run.identity.run_id
-    inputs = {}
-    for record in await store.read(original, limit=20):
-        if record.event_type == EventType.RUN_QUEUED:
-            asked = await whole(record, values_of(store, original, directory, payloads))
-            inputs = msgspec.json.decode(asked.payload).get("inputs", {})
+    asked = await queued_of(store, original, values_of(store, original, directory, payloads))
     return RunRequest(
         plan,
-        inputs,
+        asked.inputs,
         None,
         await load_source(store, directory, run),
         workspace_of(directory, run),

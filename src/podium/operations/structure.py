@@ -6,7 +6,7 @@ does, how long and how often it is tried, may be written differently. Budgets de
 same: an open run is told of them by a signal, and its plan keeps the old ones for what has happened.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -29,8 +29,9 @@ from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.lock import RunLock, RunLocked
 from podium.runtime.plan_file import load_plan, replace_plan
+from podium.runtime.reading import records_of
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import MakeFolder, Values, values_of, whole
+from podium.runtime.spilling import MakeFolder, Values, values_of
 
 # Of a step: what it is called for people, and how it is tried.
 _FREE: Final = ("name", "description", "labels", "retry", "timeout", "idempotent", "on_doubt")
@@ -206,23 +207,13 @@ async def _before_the_routed_end(
     """
     machine = Machine(plan)
     fell: int | None = None
-    async for record in _records(store, run_id, payloads):
+    async for record in records_of(store, run_id, values=payloads):
         was_open = machine.at_verdict is None
         machine.advance(record)
         if record.step_id is not None:
             fell = record.run_seq if was_open and machine.at_verdict is not None else None
     ended_by = causes(machine) if machine.terminal else []
     return fell if ended_by and not any(cause.has_failed for cause in ended_by) else None
-
-
-async def _records(
-    store: Store, run_id: RunId, payloads: Callable[[], Values] | None
-) -> AsyncIterator[EventRecord]:
-    after = 0
-    while records := await store.read(run_id, after=after, limit=5000):
-        after = records[-1].run_seq
-        for record in records:
-            yield await whole(record, payloads)
 
 
 async def _standing(
@@ -235,7 +226,7 @@ async def _standing(
     """Where a run stands if its log, or what precedes `until`, is folded with a plan."""
     machine = Machine(plan)
     last: EventRecord | None = None
-    async for record in _records(store, run_id, payloads):
+    async for record in records_of(store, run_id, values=payloads):
         if record.run_seq == until:
             break
         machine.advance(record)

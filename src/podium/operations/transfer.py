@@ -9,7 +9,7 @@ numbers are given by the store that takes them, in the same order.
 from collections.abc import AsyncIterator, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -17,11 +17,11 @@ from podium.errors import PodiumError
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventWrite
 from podium.log.ids import DEFAULT_TENANT
-from podium.log.runs import Run, RunQuery
+from podium.log.runs import RunQuery
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import NO_CONTENTS, CreatedRun, Store
 from podium.runtime.restoring import files_to_keep
-from podium.runtime.run_file import RunFacts, facts_of, new_run
+from podium.runtime.run_file import facts_of, new_run
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder
 
@@ -41,7 +41,9 @@ class InvalidExport(PodiumError):
     code = "INVALID_EXPORT"
 
 
-class _Header(RunFacts, kw_only=True, frozen=True, rename="camel"):
+class _Header(msgspec.Struct, frozen=True):
+    """Beside the facts of the run."""
+
     format: str
     events: int
     contents: int = 0
@@ -76,7 +78,8 @@ async def export_run(
     run = await store.runs.find(tenant_id, run_id)
     kept = await store.list_kept(run.identity.run_id)
     number = len(kept) or len(beside)
-    yield msgspec.json.encode(_header(run, number)) + b"\n"
+    header = _Header(FORMAT, run.head, number)
+    yield msgspec.json.encode({**facts_of(run), **msgspec.structs.asdict(header)}) + b"\n"
     after = 0
     while after < run.head:
         records = await store.read(run.identity.run_id, after=after)
@@ -115,19 +118,21 @@ async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
     head, *rest = [line for line in lines if line.strip()] or [b""]
     header = check_header(head)
     try:
+        new = new_run(msgspec.json.decode(head))
         events = [msgspec.json.decode(line, type=EventLine) for line in rest[: header.events]]
         contents = [msgspec.json.decode(line, type=_ContentLine) for line in rest[header.events :]]
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise _no_export(error) from error
-    _check_complete(header, events, contents)
+    _check_complete(header, new.identity.run_id, events, contents)
     writes = [write_of(line) for line in events]
-    return await store.create_run(new_run(header), writes, {one.name: one.content for one in contents})
+    return await store.create_run(new, writes, {one.name: one.content for one in contents})
 
 
 def check_header(line: bytes) -> _Header:
     """The first line of an export, which says what it is; raises `InvalidExport`."""
     try:
         header = msgspec.json.decode(line, type=_Header)
+        new_run(msgspec.json.decode(line))
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise _no_export(error) from error
     if header.format not in (FORMAT, _EARLIER):
@@ -141,8 +146,10 @@ def _no_export(error: Exception) -> InvalidExport:
     return InvalidExport(f"this is not an export of a run: {error}; make one with `podium export RUN`")
 
 
-def _check_complete(header: _Header, events: list[EventLine], contents: list[_ContentLine]) -> None:
-    if len(events) != header.events or any(line.run_id != header.run.run_id for line in events):
+def _check_complete(
+    header: _Header, run_id: str, events: list[EventLine], contents: list[_ContentLine]
+) -> None:
+    if len(events) != header.events or any(line.run_id != run_id for line in events):
         raise InvalidExport(f"the export is not complete: {len(events)} of {header.events} events are in it")
     if len(contents) != header.contents:
         raise InvalidExport(
@@ -153,11 +160,6 @@ def _check_complete(header: _Header, events: list[EventLine], contents: list[_Co
             raise InvalidExport(
                 f"the export is damaged: {one.name!r} has another SHA-256 than it should have"
             )
-
-
-def _header(run: Run, contents: int) -> _Header:
-    facts: dict[str, Any] = msgspec.structs.asdict(facts_of(run))
-    return _Header(format=FORMAT, events=run.head, contents=contents, **facts)
 
 
 def write_of(line: EventLine) -> EventWrite:

@@ -9,10 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-import msgspec
-
 from podium.log.events import EventRecord, EventType
-from podium.machine import stopping
+from podium.log.payloads import StepEnd, payload_of
+from podium.log.transitions import STEP_ENDS
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Block, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
 
@@ -106,13 +105,12 @@ def completed_beside(records: Sequence[EventRecord], reached: int) -> Iterator[t
     `reached`: the number of the event with which the step itself was reached. Attempts that had ended until then are
     taken over with their numbers. Later tries of one visit are answered at once: nothing fails or is waited for again.
     """
-    attempt = 1 + max((_number(one) for one in records if one.run_seq < reached and _is_end(one)), default=0)
+    ended = [one for one in records if one.event_type in STEP_ENDS]
+    attempt = 1 + max((_number(one) for one in ended if one.run_seq < reached), default=0)
     scheduled = {_number(one) for one in records if one.event_type == _STARTED_AGAIN}
-    for record in records:
-        if not _is_end(record) or record.run_seq < reached:
-            continue
-        if _number(record) in scheduled or _was_stopped(record):
-            continue  # its visit took the next attempt
+    for record in ended:
+        if record.run_seq < reached or _number(record) in scheduled or _was_stopped(record):
+            continue  # taken over with its number, or its visit took the next attempt
         if record.event_type == EventType.STEP_COMPLETED:
             yield attempt, record
         elif record.event_type != EventType.STEP_SKIPPED:
@@ -124,18 +122,5 @@ def _number(record: EventRecord) -> int:
     return record.logical_attempt_id
 
 
-def _is_end(record: EventRecord) -> bool:
-    return record.event_type in (
-        EventType.STEP_COMPLETED,
-        EventType.STEP_FAILED,
-        EventType.STEP_SKIPPED,
-        EventType.STEP_INTERRUPTED,
-    )
-
-
 def _was_stopped(record: EventRecord) -> bool:
-    if record.event_type == EventType.STEP_INTERRUPTED:
-        return True
-    if record.event_type != EventType.STEP_FAILED:
-        return False
-    return stopping.is_stop(msgspec.json.decode(record.payload).get("error") or {})
+    return record.event_type == EventType.STEP_INTERRUPTED or payload_of(record, StepEnd).is_stopped

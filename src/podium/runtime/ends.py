@@ -2,24 +2,22 @@
 
 from typing import Final
 
-import msgspec
-
-from podium.log.events import EventRecord, EventType
+from podium.log.events import EventRecord
+from podium.log.payloads import RunEnd, payload_of
 from podium.log.runs import Run
-from podium.log.transitions import TERMINAL
+from podium.log.transitions import RUN_ENDS, TERMINAL
 from podium.ports.engine import RunEnded
 from podium.ports.store import EventLog
 
-_ENDS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})
 _WINDOW: Final = 50
 
 
 async def last_end(log: EventLog, run: Run) -> EventRecord | None:
     """The newest terminal event of a run, if it has ended; few records ever follow it."""
-    return await newest(log, run, _ENDS) if run.status in TERMINAL else None
+    return await newest(log, run, RUN_ENDS) if run.status in TERMINAL else None
 
 
-async def newest(log: EventLog, run: Run, types: frozenset[EventType]) -> EventRecord | None:
+async def newest(log: EventLog, run: Run, types: frozenset[str]) -> EventRecord | None:
     """The newest record of these types, read from the end of the log."""
     window, before = _WINDOW, run.head
     while before > 0:
@@ -33,13 +31,7 @@ async def newest(log: EventLog, run: Run, types: frozenset[EventType]) -> EventR
 
 
 def ended_by(end: EventRecord) -> RunEnded:
-    payload = msgspec.json.decode(end.payload)
-    error = payload.get("error") or {}
-    code = payload.get("exitCode")
-    return RunEnded(
-        end.run.run_id,
-        end.event_type,
-        code if isinstance(code, int) else 1,
-        str(payload.get("reason") or ""),
-        str(error.get("message") or ""),
-    )
+    said = payload_of(end, RunEnd)
+    code = said.exit_code if said.exit_code is not None else 1
+    message = said.error.message if said.error is not None else ""
+    return RunEnded(end.run.run_id, end.event_type, code, said.reason or "", message)

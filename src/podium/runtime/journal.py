@@ -16,6 +16,7 @@ import msgspec
 
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord, EventType
+from podium.log.payloads import RetryScheduled, RunEnd, Signal, StepEnd, payload_of
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.view_trouble import ViewTrouble
 
@@ -133,8 +134,6 @@ def _line(record: EventRecord) -> bytes:
 
 def describe_event(record: EventRecord) -> str:
     """An event in a sentence."""
-    payload: dict[str, Any] = msgspec.json.decode(record.payload)
-    error = payload.get("error") or {}
     attempt = f" (attempt {record.logical_attempt_id})" if record.logical_attempt_id > 1 else ""
     match record.event_type:
         case EventType.STEP_STARTED:
@@ -142,23 +141,25 @@ def describe_event(record: EventRecord) -> str:
         case EventType.STEP_COMPLETED:
             return f"completed{attempt}"
         case EventType.STEP_FAILED:
-            return f"failed{attempt}: {error.get('message') or error.get('code') or 'no reason given'}"
+            return f"failed{attempt}: {payload_of(record, StepEnd).failure or 'no reason given'}"
         case EventType.STEP_SKIPPED:
-            return f"skipped: {payload.get('reason', '')}"
+            return f"skipped: {payload_of(record, StepEnd).reason}"
         case EventType.STEP_RETRY_SCHEDULED:
-            return f"will be tried again at {payload.get('due')}"
+            return f"will be tried again at {payload_of(record, RetryScheduled).due}"
         case EventType.STEP_INTERRUPTED:
             return "was interrupted; whether it happened is not known"
         case EventType.RUN_COMPLETED:
             return "run completed"
         case EventType.RUN_FAILED:
-            return f"run failed: {error.get('message') or payload.get('reason') or ''}"
+            end = payload_of(record, RunEnd)
+            return f"run failed: {(end.error and end.error.message) or end.reason or ''}"
         case EventType.RUN_CANCELLED:
             return "run cancelled"
         case EventType.SIGNAL_ACCEPTED:
-            return f"signal {payload.get('signalType')}"
+            return f"signal {payload_of(record, Signal).signal_type}"
         case EventType.SIGNAL_REJECTED:
-            return f"signal {payload.get('signalType')} refused: {payload.get('reason')}"
+            signal = payload_of(record, Signal)
+            return f"signal {signal.signal_type} refused: {signal.reason}"
         case _:
             return record.event_type
 

@@ -5,12 +5,11 @@ reopening names the terminal event it was decided on. Of several, one is recorde
 same way a run that was open when the caller looked is never reopened for it.
 """
 
-import msgspec
-
 from podium.errors import LogMoved, PodiumError
 from podium.log.events import EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Lease
+from podium.log.payloads import RunReopened, payload_of
 from podium.log.runs import Run
 from podium.log.times import timestamp
 from podium.log.transitions import TERMINAL, RunStatus
@@ -102,6 +101,6 @@ class Reopening:
 
     async def _reopened_elsewhere(self, run: Run) -> str:
         reopened = await newest(self._store, run, frozenset({EventType.RUN_REOPENED}))
-        by = msgspec.json.decode(reopened.payload).get("by") if reopened is not None else None
+        by = payload_of(reopened, RunReopened).by if reopened is not None else None
         now = f"it is now {run.status.value.lower()}"
         return f"run {self.run_id!r} was reopened by {by or 'another process'}, {now}; see `podium why {self.run_id}`"

@@ -5,13 +5,11 @@ and what they printed are in no store, and are named.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import msgspec
 
 from podium.log.artifacts import ArtifactRef
 from podium.log.events import EventRecord
 from podium.log.leases import Fence, Lease
+from podium.log.payloads import StepEnd, payload_of
 from podium.log.runs import Run
 from podium.machine.commands import RunTask
 from podium.ports.clock import Clock
@@ -20,6 +18,7 @@ from podium.runtime.drive import Driver, World
 from podium.runtime.journal import Journal
 from podium.runtime.lock import RunLock, RunLocked
 from podium.runtime.plan_file import PLAN, is_plan_file, load_plan
+from podium.runtime.reading import records_of
 from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import MakeFolder, RunValues, is_value, value_name, values_of
@@ -94,12 +93,9 @@ async def write_views(
 
 async def _mentioned(store: Store, run: Run, directory: RunDirectory) -> list[str]:
     found: dict[str, None] = {}
-    after = 0
-    while records := await store.read(run.identity.run_id, after=after, limit=5000):
-        after = records[-1].run_seq
-        for record in records:
-            if record.step_id is not None:
-                found.update(dict.fromkeys(_files_of(record, directory)))
+    async for record in records_of(store, run.identity.run_id):
+        if record.step_id is not None:
+            found.update(dict.fromkeys(_files_of(record, directory)))
     return list(found)
 
 
@@ -107,11 +103,11 @@ def _files_of(record: EventRecord, directory: RunDirectory) -> Iterator[str]:
     """The files that the end of a step tells of: what it kept, and what it printed, if that was anything."""
     if b'"artifacts"' not in record.payload and b'"output"' not in record.payload:
         return
-    payload: dict[str, Any] = msgspec.json.decode(record.payload)
-    for artifact in payload.get("artifacts") or ():
-        if isinstance(artifact, dict) and isinstance(artifact.get("path"), str):
-            yield f"{directory.artifacts.name}/{artifact['path']}"
-    if payload.get("output"):
+    end = payload_of(record, StepEnd)
+    for artifact in end.artifacts:
+        if artifact.path is not None:
+            yield f"{directory.artifacts.name}/{artifact.path}"
+    if end.output:
         log = directory.step_file(str(record.step_id), record.logical_attempt_id, "out")
         yield str(log.relative_to(directory.path))
 

@@ -14,14 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from podium.errors import PodiumError
 from podium.expressions.templates import render
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.payloads import StepEnd, fields_of, payload_of
 from podium.log.runs import Run, RunQuery
-from podium.machine import stopping
 from podium.machine.commands import RunTask
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import PLAIN_WORK, Plan, Step
@@ -29,6 +27,7 @@ from podium.ports.store import EventLog, Store
 from podium.runtime.beside import IsBeside, completed_beside
 from podium.runtime.drive import Tasks
 from podium.runtime.fingerprints import Fingerprints, digest_of
+from podium.runtime.reading import READ_BATCH, records_of
 from podium.runtime.rundir import RunDirectory, inside, write_atomically
 from podium.runtime.spilling import Values, hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
@@ -39,7 +38,6 @@ _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
 # How far `cache: true` looks back.
 _MAX_RUNS: Final = 50
 _MAX_EVENTS: Final = 20_000
-_READ_BATCH: Final = 5000
 # Of the earlier attempt, and not of this one: nothing was spent here.
 _NOT_TAKEN_OVER: Final = ("usage", "changed")
 
@@ -49,17 +47,14 @@ async def results_before(
 ) -> dict[tuple[str, int], TaskResult] | None:
     """What had ended when a step was first reached; None if it never was."""
     results: dict[tuple[str, int], TaskResult] = {}
-    after = 0
-    while records := await log.read(original, after=after, limit=_READ_BATCH):
-        after = records[-1].run_seq
-        for record in records:
-            if record.step_id == step:
-                return results
-            if record.step_id is not None and record.event_type in _ENDS:
-                payload = {**msgspec.json.decode(record.payload), "reusedFrom": original}
-                if stopping.is_stop(payload.get("error") or {}):
-                    continue  # it did not end by itself
-                results[record.step_id, record.logical_attempt_id] = TaskResult(record.event_type, payload)
+    async for record in records_of(log, original):
+        if record.step_id == step:
+            return results
+        if record.step_id is not None and record.event_type in _ENDS:
+            if payload_of(record, StepEnd).is_stopped:
+                continue  # it did not end by itself
+            payload = {**fields_of(record), "reusedFrom": original}
+            results[record.step_id, record.logical_attempt_id] = TaskResult(record.event_type, payload)
     return None
 
 
@@ -69,20 +64,17 @@ async def results_beside(
     """What completed beside the step, whenever that was."""
     of_path: dict[str, list[EventRecord]] = {}
     reached: int | None = None
-    after = 0
-    while records := await log.read(original, after=after, limit=_READ_BATCH):
-        after = records[-1].run_seq
-        for record in records:
-            if record.step_id == step and reached is None:
-                reached = record.run_seq
-            elif record.step_id is not None and is_beside(record.step_id):
-                of_path.setdefault(record.step_id, []).append(record)
+    last = 0
+    async for record in records_of(log, original):
+        last = record.run_seq
+        if record.step_id == step and reached is None:
+            reached = record.run_seq
+        elif record.step_id is not None and is_beside(record.step_id):
+            of_path.setdefault(record.step_id, []).append(record)
     return {
-        (path, attempt): TaskResult(
-            EventType.STEP_COMPLETED, {**msgspec.json.decode(end.payload), "reusedFrom": original}
-        )
+        (path, attempt): TaskResult(EventType.STEP_COMPLETED, {**fields_of(end), "reusedFrom": original})
         for path, found in of_path.items()
-        for attempt, end in completed_beside(found, reached or after)
+        for attempt, end in completed_beside(found, reached or last)
     }
 
 
@@ -123,14 +115,11 @@ class Before:
 async def before(log: EventLog, run_id: RunId, plan: Plan | None) -> Before:
     """`plan`: what that run was carried out with, if it is still known."""
     found = Before(run_id, steps=dict(walk(plan.workflow)) if plan is not None else {})
-    after = 0
-    while records := await log.read(run_id, after=after, limit=_READ_BATCH):
-        after = records[-1].run_seq
-        for record in records:
-            if record.step_id is not None:
-                found.begun.add(record.step_id)
-                if record.event_type == EventType.STEP_COMPLETED:
-                    found.completed[record.step_id] = record
+    async for record in records_of(log, run_id):
+        if record.step_id is not None:
+            found.begun.add(record.step_id)
+            if record.event_type == EventType.STEP_COMPLETED:
+                found.completed[record.step_id] = record
     return found
 
 
@@ -151,7 +140,7 @@ async def cached_results(store: Store, run: Run) -> dict[str, EventRecord]:
         after = 0
         of_run: dict[str, EventRecord] = {}
         while left > 0 and (
-            records := await store.read(earlier.identity.run_id, after=after, limit=min(left, _READ_BATCH))
+            records := await store.read(earlier.identity.run_id, after=after, limit=min(left, READ_BATCH))
         ):
             after = records[-1].run_seq
             left -= len(records)
@@ -163,8 +152,7 @@ async def cached_results(store: Store, run: Run) -> dict[str, EventRecord]:
 def _fingerprint_in(record: EventRecord) -> str | None:
     if record.event_type != EventType.STEP_COMPLETED or b'"fingerprint"' not in record.payload:
         return None
-    mark = msgspec.json.decode(record.payload).get("fingerprint")
-    return mark if isinstance(mark, str) else None
+    return payload_of(record, StepEnd).fingerprint
 
 
 class NotTheSame(Exception):
@@ -258,8 +246,7 @@ class Reuse:
 
     async def _payload(self, record: EventRecord) -> dict[str, Any]:
         if not is_spilled(record.payload):
-            payload: dict[str, Any] = msgspec.json.decode(record.payload)
-            return payload
+            return fields_of(record)
         if self._values is None:
             raise NotTheSame("its large values are kept elsewhere")
         try:

@@ -21,20 +21,19 @@ from podium.log.events import (
     encode_payload,
 )
 from podium.log.ids import RunId
+from podium.log.payloads import Signal, StepEnd, TimerFired, fields_of, payload_of
 from podium.log.times import Timestamp
+from podium.log.transitions import STEP_ENDS
 from podium.machine import Machine
 from podium.machine.commands import Record
 from podium.machine.recalled import RecalledTime
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Plan
 from podium.ports.store import EventLog
+from podium.runtime.reading import records_of
 from podium.runtime.spilling import Values, spill, whole
 from podium.runtime.writing import foreseen, new_event
 
-_READ_BATCH: Final = 5000
-_ENDS: Final = frozenset(
-    {EventType.STEP_COMPLETED, EventType.STEP_FAILED, EventType.STEP_SKIPPED, EventType.STEP_INTERRUPTED}
-)
 # What belongs to the earlier run itself: how it was asked for, and what was noticed about it.
 _NOT_TAKEN_OVER: Final = frozenset(
     {EventType.RUN_QUEUED, EventType.RUN_APPROVED, EventType.RUN_STARTED, EventType.SIGNAL_REJECTED}
@@ -112,13 +111,10 @@ class Takeovers:
     async def _before(self, original: Original) -> list[EventRecord]:
         """What was recorded before the step was first reached."""
         found: list[EventRecord] = []
-        after = 0
-        while records := await self._log.read(original.run_id, after=after, limit=_READ_BATCH):
-            after = records[-1].run_seq
-            for record in records:
-                if record.step_id == original.step:
-                    return found
-                found.append(record)
+        async for record in records_of(self._log, original.run_id):
+            if record.step_id == original.step:
+                break
+            found.append(record)
         return found
 
     def _before_other_plans(
@@ -129,11 +125,10 @@ class Takeovers:
         for place, record in enumerate(records):
             if record.event_type != EventType.SIGNAL_ACCEPTED:
                 continue
-            signal = _decoded(record)
-            path = approvals.get(str(signal.get("signalId")))
-            body = signal.get("payload")
-            given_for = body.get("planSha256") if isinstance(body, dict) else None
-            if path is not None and (given_for or original.plan_sha256) != self._plan_sha256:
+            signal = payload_of(record, Signal)
+            path = approvals.get(signal.signal_id)
+            given_for = signal.payload.get("planSha256") or original.plan_sha256
+            if path is not None and given_for != self._plan_sha256:
                 takeover.asked_again.append(path)
                 return records[:place]
         return records
@@ -144,9 +139,9 @@ class Takeovers:
         # The original can be a rerun itself: some of its events were recorded by a still earlier run.
         recalled = RecalledTime()
         for record in records:
-            payload = _decoded(record)
+            payload = fields_of(record)
             recalled.recall(payload, record.emitted_at)
-            if record.event_type in _NOT_TAKEN_OVER or _is_about(original.step, record.event_type, payload):
+            if record.event_type in _NOT_TAKEN_OVER or _is_about(original.step, record):
                 continue
             yield self._copy(record, payload, original, at, recalled.at(record.emitted_at))
 
@@ -211,27 +206,20 @@ class Takeovers:
         )
 
 
-def _decoded(record: EventRecord) -> dict[str, Any]:
-    decoded = msgspec.json.decode(record.payload)
-    return decoded if isinstance(decoded, dict) else {}
-
-
 def _recorded_at(record: EventRecord) -> Timestamp:
     """By the clock of the first run, if the original is a rerun."""
     recalled = RecalledTime()
-    recalled.recall(_decoded(record), record.emitted_at)
+    recalled.recall(fields_of(record), record.emitted_at)
     return recalled.at(record.emitted_at)
 
 
-def _is_about(step: str, event_type: str, payload: dict[str, Any]) -> bool:
+def _is_about(step: str, record: EventRecord) -> bool:
     """The step is run again: its own condition is asked again, and a wish to skip it does not count any more."""
-    if event_type == EventType.SIGNAL_ACCEPTED:
-        body = payload.get("payload")
-        return (
-            payload.get("signalType") == "SKIP_STEP" and isinstance(body, dict) and body.get("stepId") == step
-        )
-    if event_type in (EventType.TIMER_FIRED, EventType.PROBE_ANSWERED):
-        return str(payload.get("key")).startswith(f"{step}|")
+    if record.event_type == EventType.SIGNAL_ACCEPTED:
+        signal = payload_of(record, Signal)
+        return signal.signal_type == "SKIP_STEP" and signal.payload.get("stepId") == step
+    if record.event_type in (EventType.TIMER_FIRED, EventType.PROBE_ANSWERED):
+        return (payload_of(record, TimerFired).key or "").startswith(f"{step}|")
     return False
 
 
@@ -242,7 +230,7 @@ def _approvals(plan: Plan, records: Sequence[EventRecord]) -> Iterator[tuple[str
         if record.event_type == EventType.STEP_COMPLETED and b'"signalId"' in record.payload:
             step = steps.get(plan_path(str(record.step_id)))
             if step is not None and isinstance(step.body, Approval):
-                yield str(_decoded(record).get("signalId")), str(record.step_id)
+                yield payload_of(record, StepEnd).signal_id or "", str(record.step_id)
 
 
 def _owed_start(machine: Machine, record: EventRecord) -> Record | None:
@@ -260,7 +248,7 @@ def _as_started_here(
     Composites and approvals stay open where they were opened: if they were opened again, their starts would follow
     a pause that was taken over.
     """
-    ended = {(one.step_id, one.logical_attempt_id) for one in copies if one.event_type in _ENDS}
+    ended = {(one.step_id, one.logical_attempt_id) for one in copies if one.event_type in STEP_ENDS}
     for one in copies:
         is_open = (one.step_id, one.logical_attempt_id) not in ended
         if one.event_type != EventType.STEP_STARTED or not is_open:
