@@ -1,5 +1,6 @@
 """The conformance tables and the tests agree, both ways."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,14 @@ def test_every_marker_names_a_row() -> None:
 
 def test_every_row_is_shown_by_a_test_or_says_when_it_will_be() -> None:
     assert set(rows()) - set(marked_tests()) - later() == set()
+
+
+def test_every_rule_that_code_and_pages_refer_to_has_a_row() -> None:
+    root = TABLES.parents[1]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    for file in [*(root / "src").rglob("*.py"), *pages]:
+        named = set(re.findall(r"\b(?:D\d\d|G\d\d|N\d\d|R\d{3}|ES\d\d|NR\d\d|OP\d\d)\b", file.read_text()))
+        assert named <= set(rows()), file
 
 
 def test_the_promises_that_show_rows_exist() -> None:

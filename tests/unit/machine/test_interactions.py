@@ -1,4 +1,4 @@
-"""What happens when two things meet: every row of the table of interactions, by its number."""
+"""What happens when two things meet: every row of the table of interactions in docs/machine.md, by its number."""
 
 import re
 from pathlib import Path
@@ -35,6 +35,7 @@ from tests.unit.machine.building import (
 )
 from tests.unit.machine.hosting import Host, record_of
 
+PAGE = Path(__file__).parents[3] / "docs" / "machine.md"
 IN_DOUBT: dict[str, Any] = {"idempotent": False, "on_doubt": "ask"}
 ANY = Join("any")
 MAJORITY = Join("majority")
@@ -1296,9 +1297,12 @@ def test_a_run_that_was_cancelled_before_its_start_begins_when_it_is_reopened() 
 # --- the table itself -----------------------------------------------------------------------------
 
 
-def test_every_row_has_a_test() -> None:
-    told = re.findall(r'"""Row (\d+)\."""', Path(__file__).read_text())
-    assert {int(number) for number in told} == set(range(1, 49))
+def test_every_row_of_the_table_has_a_test() -> None:
+    tested = re.findall(r'"""Row (\d+)[.:]', Path(__file__).read_text())
+    rows = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
+
+    assert rows == [str(number) for number in range(1, len(rows) + 1)]
+    assert set(tested) == set(rows)
 
 
 def test_the_phases_that_wait_are_those_of_the_table() -> None:
