@@ -26,6 +26,7 @@
     │   └── ValueMissing             expressions/templates.py        a text refers to a value that does not exist
     ├── NotCanonical                 plan/canonical.py               a value without canonical JSON
     ├── InvalidPlan                  plan/loading.py                 bytes that are not a plan
+    ├── PlanVersionUnknown           plan/loading.py                 a plan of another version of the schema
     ├── CheckpointMismatch           machine/checkpoint.py           written under another plan or other rules
     ├── LogDoesNotFit                runtime/drive.py                the log does not follow from the plan
     ├── ConcurrencyLimit             runtime/slots.py                too many runs with this concurrency key

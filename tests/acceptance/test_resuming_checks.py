@@ -1,5 +1,7 @@
 """`resume` checks what a run needs before it changes anything about the run: a signal, a budget, a workflow."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,17 @@ def test_resume_warns_of_programs_that_are_not_there_as_run_does(place: Place) -
     assert warning in place.run("run", "w.yaml", "--run-id", place.run_id, "-q", code=1).stderr
     (place.folder / "now").touch()
     assert place.run("resume", place.run_id, "-q").stderr.count(warning) == 1
+
+
+_NEWER = "import podium.plan.loading as one; one.SCHEMA_VERSION = 'v1.3'; from podium.cli import main; main()"
+
+
+@pytest.mark.rule("G30")
+def test_a_run_whose_plan_is_of_a_newer_version_is_not_resumed(place: Place) -> None:
+    place.write("steps:\n  - {name: A, command: [test, -e, there]}\n")
+    newer = [sys.executable, "-c", _NEWER, "run", "w.yaml", "--run-id", place.run_id, "-q"]
+    begun = subprocess.run(newer, cwd=place.folder, env=place.environment, capture_output=True, check=False)
+    assert begun.returncode == 1, begun.stderr
+    refused = place.run("resume", place.run_id, code=65)
+    assert "PLAN_SCHEMA_VERSION_UNKNOWN" in refused.stderr
+    assert "'v1.3'; this Podium supports v1.0 to v1.2" in refused.stderr

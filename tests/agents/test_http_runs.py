@@ -142,3 +142,19 @@ steps:
     assert runs.codes("Ask") == ["TIMEOUT"]
     assert "longer than 4 seconds" in str(runs.ends("Ask")[0]["error"])
     assert took < 6.9, "not three seconds and then four more"
+
+
+@pytest.mark.rule("D36")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_larger_than_the_limit_of_the_step_fails_it_with_a_code_of_its_own(
+    runs: Runs, kind: str
+) -> None:
+    workflow = f"""
+steps:
+  - {{name: Small, provider: {KINDS[kind]}, model: big, prompt: hello, limits: {{max_body_size: 100M}}}}
+  - {{name: Large, provider: {KINDS[kind]}, model: big, prompt: hello, limits: {{max_body_size: 20K}}}}
+"""
+    runs.run(workflow, {kind: [Says("x" * 30_000), Says("x" * 30_000)]}, code=1)
+    assert runs.codes("Small") == [None]
+    assert runs.codes("Large") == ["HTTP_BODY_TOO_LARGE"]
+    assert "20,000 bytes (limits.max_body_size)" in runs.ends("Large")[0]["error"]["message"]

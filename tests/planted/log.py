@@ -331,6 +331,11 @@ FAULTS: Final[list[Fault]] = [
         "keys are hashed in the order they were written",
         swap("plan/canonical.py:canonical_json", "order='sorted'", "order=None"),
     ),
+    fault(
+        "G30",
+        "a plan of a newer version is read",
+        start("plan/loading.py:check_schema_version", "return"),
+    ),
     fault("G29", "unknown keys are dropped", start("language/shapes.py:Checker._unknown_key", "return")),
     fault(
         "G31",

@@ -148,7 +148,9 @@ _LIMITS = Record(
             _SIZE, "The most that a step may write to its log, each stream (default 1G). More fails it."
         ),
         "max_body_size": Field(
-            _SIZE, "The most that an HTTP answer may hold, decompressed (default 256M). More fails the step."
+            _SIZE,
+            "The most that the answer to an http step or of a model server may hold, decompressed (default 256M). "
+            "More fails the step.",
         ),
         "max_artifact_size": Field(
             _SIZE, "The most that `output_file` may hold (default 1G). More fails the step."

@@ -35,6 +35,17 @@ class InvalidPlan(PodiumError):
     code = "INVALID_PLAN_SCHEMA"
 
 
+class PlanVersionUnknown(PodiumError):
+    """A plan of another version of the schema: it may mean something that this Podium does not know."""
+
+    code = "PLAN_SCHEMA_VERSION_UNKNOWN"
+
+
+# How many minor versions back a plan may be.
+_MINORS_BACK: Final = 3
+_VERSION: Final = re.compile(r"v([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
+
+
 def plan_of(
     workflow: Workflow,
     *,
@@ -68,13 +79,42 @@ def plan_bytes(plan: Plan) -> bytes:
 
 
 def read_plan(content: bytes) -> Plan:
+    """Raises `PlanVersionUnknown` for a plan of another version, also if it has keys that only that version has."""
     try:
         plan = msgspec.json.decode(content, type=Plan)
+        check_schema_version(plan.schema_version)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        check_schema_version(_version_in(content))
         raise InvalidPlan(
             f"this is no plan: {error}; compile the workflow again with `podium plan`"
         ) from error
     return plan
+
+
+def check_schema_version(found: str | None) -> None:
+    """Nothing is said about a plan without a version: it is not a plan."""
+    if found is None or found == SCHEMA_VERSION:
+        return
+    ours, theirs = _VERSION.fullmatch(SCHEMA_VERSION), _VERSION.fullmatch(found)
+    assert ours is not None
+    major, minor = int(ours[1]), int(ours[2])
+    oldest = max(0, minor - _MINORS_BACK)
+    if theirs is None or int(theirs[1]) != major or not oldest <= int(theirs[2]) <= minor:
+        raise PlanVersionUnknown(
+            f"the plan has the schema version {found[:40]!r}; this Podium supports v{major}.{oldest} to "
+            f"{SCHEMA_VERSION}; use the Podium that wrote the plan, or compile the workflow again with `podium plan`"
+        )
+
+
+class _Versioned(msgspec.Struct, rename="camel"):
+    schema_version: str | None = None
+
+
+def _version_in(content: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(content, type=_Versioned).schema_version
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return None
 
 
 _NOT_IN_SLUG: Final = re.compile(r"[^a-z0-9]+")

@@ -132,6 +132,8 @@ class HttpResult:
     # The connection ended before the answer did.
     was_cut: bool = False
     problem: str = ""
+    # It was cut by the caller's limit, once decompressed.
+    is_too_large: bool = False
 
 
 Result: TypeAlias = ProcessResult | HttpResult
@@ -292,7 +294,12 @@ class Providers(Protocol):
         ...
 
     async def send(
-        self, call: HttpCall, body: Path, on_line: Callable[[bytes], object] | None = None
+        self,
+        call: HttpCall,
+        body: Path,
+        on_line: Callable[[bytes], object] | None = None,
+        *,
+        max_body: int,
     ) -> HttpResult: ...
 
     def repair_prompt(self, problem: str, schema: Mapping[str, Any]) -> str:

@@ -51,9 +51,14 @@ class ProviderDirectory:
         )
 
     async def send(
-        self, call: HttpCall, body: Path, on_line: Callable[[bytes], object] | None = None
+        self,
+        call: HttpCall,
+        body: Path,
+        on_line: Callable[[bytes], object] | None = None,
+        *,
+        max_body: int,
     ) -> HttpResult:
-        return await http_calls.send(call, body, on_line)
+        return await http_calls.send(call, body, on_line, max_body=max_body)
 
     def repair_prompt(self, problem: str, schema: Mapping[str, Any]) -> str:
         return repair_prompt(problem, schema)

@@ -14,12 +14,20 @@ from podium.text import reason_of
 _CONNECT_SECONDS: Final = 30.0
 # A model may think for long before its first word; the step's own time limit is what counts.
 _SILENCE_SECONDS: Final = 3600.0
-_MAX_BODY: Final = 64 << 20
 _MAX_LINE: Final = 1 << 20
 
 
-async def send(call: HttpCall, body: Path, on_line: Callable[[bytes], object] | None = None) -> HttpResult:
-    """What came back; the answer itself is in the file `body`. Raises only if httpx2 is not installed."""
+async def send(
+    call: HttpCall,
+    body: Path,
+    on_line: Callable[[bytes], object] | None = None,
+    *,
+    max_body: int = 256 << 20,
+) -> HttpResult:
+    """What came back; the answer itself, at most `max_body` bytes of it, is in the file `body`.
+
+    Raises only if httpx2 is not installed.
+    """
     try:
         import httpx2
     except ImportError as error:
@@ -38,10 +46,8 @@ async def send(call: HttpCall, body: Path, on_line: Callable[[bytes], object] | 
             with body.open("wb") as file:
                 async for chunk in answer.aiter_bytes():
                     size += len(chunk)
-                    if size > _MAX_BODY:
-                        return HttpResult(
-                            status, body, headers, was_cut=True, problem="the answer is too large"
-                        )
+                    if size > max_body:
+                        return HttpResult(status, body, headers, was_cut=True, is_too_large=True)
                     file.write(chunk)
                     lines.feed(chunk)
             lines.end()

@@ -6,6 +6,7 @@ import pytest
 from podium.plan.conditions import StepIs
 from podium.plan.loading import (
     InvalidPlan,
+    PlanVersionUnknown,
     plan_bytes,
     plan_of,
     read_plan,
@@ -109,6 +110,29 @@ def test_a_plan_comes_back_with_what_it_shares() -> None:
 def test_what_is_no_plan_is_refused_and_says_what_to_do(content: bytes) -> None:
     with pytest.raises(InvalidPlan, match="podium plan"):
         read_plan(content)
+
+
+def of_version(version: object, **more: object) -> bytes:
+    written = msgspec.json.decode(plan_bytes(plan_of(workflow(Step("A", RUN)))))
+    return msgspec.json.encode({**written, "schemaVersion": version, **more})
+
+
+@pytest.mark.rule("G30")
+@pytest.mark.parametrize(
+    "version", ["v1.3", "v2.0", "v0.9", "v2.2", "1.2", "v1.2.0", "v1.٢", "", "v1." + "9" * 50]
+)
+def test_a_plan_of_another_version_is_refused_with_what_was_found_and_what_is_supported(version: str) -> None:
+    for content in (of_version(version), of_version(version, keyOfThatVersion=1)):
+        with pytest.raises(PlanVersionUnknown) as refused:
+            read_plan(content)
+        assert repr(version[:40]) in str(refused.value)
+        assert "supports v1.0 to v1.2" in str(refused.value)
+
+
+@pytest.mark.rule("G30")
+@pytest.mark.parametrize("version", ["v1.0", "v1.1", "v1.2"])
+def test_a_plan_of_an_earlier_minor_version_is_read(version: str) -> None:
+    assert read_plan(of_version(version)).schema_version == version
 
 
 @pytest.mark.rule("G29")

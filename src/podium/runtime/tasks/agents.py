@@ -21,7 +21,7 @@ from podium.errors import PodiumError
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.json_schema import schema_problem
 from podium.expressions.templates import render, render_arguments
-from podium.plan.plan import Agent, Limits
+from podium.plan.plan import PLAIN_WORK, Agent, Limits
 from podium.ports.provider import (
     AgentError,
     AgentOutcome,
@@ -354,13 +354,18 @@ class AgentTasks:
         assert self._providers is not None
         request.folder.mkdir(mode=0o700, exist_ok=True)
         body = request.folder / "body"
-        sending = asyncio.ensure_future(self._providers.send(call, body, watch.hear_raw))
+        max_body = cap_of("body", getattr(order.step.body, "work", PLAIN_WORK).limits)
+        sending = asyncio.ensure_future(self._providers.send(call, body, watch.hear_raw, max_body=max_body))
         first = await stopping.wait(sending, within=_left(until))
         if first != "exited":
             sending.cancel()
             await asyncio.wait((sending,))
             return stopped(stopping.code) if first == "cancelled" else timed_out(order.step.timeout)
-        return await asyncio.to_thread(provider.interpret, request, sending.result())
+        answer = sending.result()
+        if answer.is_too_large:
+            error = exceeded("body", max_body)
+            return failed(1, error.code, str(error))
+        return await asyncio.to_thread(provider.interpret, request, answer)
 
     # --- what came of it --------------------------------------------------------------------------
 
