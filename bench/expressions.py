@@ -8,7 +8,7 @@ from podium.expressions.templates import render
 from podium.expressions.types import Reference, Value
 from podium.language.expressions import parse_expression
 from podium.language.kinds import Kinds
-from podium.language.templates import parse_template, split_command
+from podium.language.templates import command_words, parse_template
 
 _ROUNDS = 15
 _CONDITION = "${steps.Test.exit_code} == 0 and ${context.branch} == 'main' and ${steps.Test.attempts} < 3"
@@ -40,7 +40,7 @@ def run(report: Report) -> None:
         ),
         "parse_template, two references": Contestant(lambda: parse_template(_PROMPT, _known), 5_000),
         "parse_template, no reference": Contestant(lambda: parse_template(_PLAIN_PROMPT, _known), 50_000),
-        "split_command, five words": Contestant(lambda: split_command(_COMMAND, _known), 2_000),
+        "command_words, five words": Contestant(lambda: command_words(_COMMAND, _known), 2_000),
         "matches, 1,000 lines without a match": Contestant(lambda: pattern.found_in(_LOG), 5),
     }
     report.section("Expressions and templates, compiled and evaluated")

@@ -91,9 +91,6 @@ def _recording_options(command: Callable[..., int]) -> Callable[..., int]:
 @click.option("--input-file", type=GivenPath(dir_okay=False), help="A YAML or JSON file with inputs.")
 @click.option("--run-id", help="The id of the run. [default: a new one]")
 @click.option(
-    "--engine", type=click.Choice(["local"]), default="local", show_default=True, help="Who drives the run."
-)
-@click.option(
     "--workspace",
     type=GivenPath(file_okay=False, exists=True),
     help="Where commands run. [default: here]",
@@ -111,7 +108,6 @@ def run(
     inputs: tuple[str, ...],
     input_file: Path | None,
     run_id: str | None,
-    engine: str,
     workspace: Path | None,
     env_files: tuple[Path, ...],
     as_json: bool,
@@ -137,7 +133,6 @@ def run(
       podium run release.yaml --input version=1.4.0 --stream
       podium run examples/review_loop.yaml --replay examples/recordings/review_loop
     """
-    del engine
     name, content = read_file(file)
     if looks_like_contract(content, name):
         say(

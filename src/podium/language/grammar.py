@@ -38,7 +38,6 @@ _STEPS: Final = ListOf(Named("step"), least=1)
 _LABELS: Final = MapOf(Text(also_numbers=True, may_be_empty=True))
 _MEMORY: Final = Text(pattern=r"[0-9]+(\.[0-9]+)?\s*([KMGT]i?)?B?", expected="a size, like 512M or 2G")
 
-ADAPTERS: Final = ("any", "local", "temporal", "conductor")
 FALLBACKS: Final = ("reject", "emulate", "degrade")
 TRIED_AGAIN_ON: Final = ("timeout", "rate_limit")
 

@@ -69,13 +69,8 @@ def parse_template(text: str, reference: OnReference) -> Text:
     return parts.text()
 
 
-def split_command(text: str, reference: OnReference) -> tuple[Text, ...]:
-    """The words of a command line: quotes and backslashes mean what they mean in a shell, and nothing else does."""
-    return tuple(word.text for word in command_words(text, reference))
-
-
 def command_words(text: str, reference: OnReference) -> list[Word]:
-    """Like `split_command`, with positions, for whoever wants to say something about a word."""
+    """The words of a command line: quotes and backslashes mean what they mean in a shell, and nothing else does."""
     if len(text) > MAX_COMMAND:
         raise ExpressionProblem(
             MAX_COMMAND,

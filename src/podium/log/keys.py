@@ -19,13 +19,6 @@ def key_v1(run_id: str, slot: str, logical_attempt_id: int, event_type: str, pla
     return _sha256(f"{run_id}|{slot}|{logical_attempt_id}|{event_type}|{plan_version}")
 
 
-def key_v2(
-    run_id: str, slot: str, logical_attempt_id: int, event_type: str, plan_id: str, plan_version: str
-) -> str:
-    """The key of another format in use, for its readers; one run never mixes the two."""
-    return _sha256(f"{run_id}|{slot}|{logical_attempt_id}|{event_type}|{plan_id}|{plan_version}")
-
-
 def keys_of_other_ends(
     run_id: str, step_id: str, logical_attempt_id: int, event_type: str, plan_version: str
 ) -> tuple[str, ...]:

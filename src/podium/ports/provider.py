@@ -258,11 +258,6 @@ class Provider(Protocol):
         """Chosen: the request's id is used. Named: the program tells its own. None: there is nothing to go on with."""
         ...
 
-    @property
-    def tells_cost(self) -> bool:
-        """The outcome's usage has a cost; a price table for the model in question may be needed for it."""
-        ...
-
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
         """A sentence for each setting that will be ignored. The caller warns, or refuses if the workflow is strict."""
         ...

@@ -47,10 +47,6 @@ class Anthropic:
         self._prices = prices or {}
         self._streams = streams
 
-    @property
-    def tells_cost(self) -> bool:
-        return bool(self._prices)
-
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
         return ignored(self.name, settings, FOR_PROGRAMS)
 

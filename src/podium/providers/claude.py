@@ -59,7 +59,6 @@ class Claude:
     name = "claude"
     program = "claude"
     sessions: Literal["chosen"] = "chosen"
-    tells_cost = True
     needs_env: Sequence[Variable] = (
         Variable("ANTHROPIC_API_KEY"),
         Variable("ANTHROPIC_AUTH_TOKEN"),

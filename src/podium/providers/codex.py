@@ -49,7 +49,6 @@ class Codex:
     name = "codex"
     program = "codex"
     sessions: Literal["named"] = "named"
-    tells_cost = False
     needs_env: Sequence[Variable] = (
         Variable("CODEX_API_KEY"),
         Variable("OPENAI_API_KEY"),

@@ -20,7 +20,6 @@ class Echo:
     name = "echo"
     program = None
     sessions: Literal["none"] = "none"
-    tells_cost = True
     needs_env: Sequence[Variable] = ()
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:

@@ -63,7 +63,6 @@ class Gemini:
     name = "gemini"
     program = "gemini"
     sessions: Literal["chosen"] = "chosen"
-    tells_cost = False
     needs_env: Sequence[Variable] = (
         Variable("GEMINI_API_KEY"),
         Variable("GOOGLE_API_KEY"),

@@ -88,10 +88,6 @@ class InstalledProvider:
     def sessions(self) -> Literal["chosen", "named", "none"]:
         return cast('Literal["chosen", "named", "none"]', getattr(self._provider, "sessions", "none"))
 
-    @property
-    def tells_cost(self) -> bool:
-        return bool(getattr(self._provider, "tells_cost", False))
-
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
         """What it says itself; else every setting that is not among its `settings`."""
         if hasattr(self._provider, "unsupported"):

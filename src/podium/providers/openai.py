@@ -45,10 +45,6 @@ class OpenAi:
         self._prices = prices or {}
         self._streams = streams
 
-    @property
-    def tells_cost(self) -> bool:
-        return bool(self._prices)
-
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
         return ignored(self.name, settings, FOR_PROGRAMS)
 

@@ -69,10 +69,6 @@ class Template:
     def sessions(self) -> Literal["named", "none"]:
         return "none" if self.session_field is None else "named"
 
-    @property
-    def tells_cost(self) -> bool:
-        return self.cost_field is not None
-
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
         return ignored(self.name, settings, _IGNORED)
 

@@ -12,7 +12,7 @@ from podium.expressions.templates import ValueMissing, render, render_arguments,
 from podium.expressions.types import Reference, Template, Text, Value
 from podium.language.expressions import parse_expression
 from podium.language.kinds import Kinds
-from podium.language.templates import parse_template, split_command
+from podium.language.templates import command_words, parse_template
 
 
 def parse(text: str) -> Text:
@@ -211,7 +211,9 @@ def test_a_value_never_changes_the_shape_of_an_expression(value: str) -> None:
 @given(hostile.filter(lambda value: "\0" not in value))
 @settings(max_examples=300, deadline=None)
 def test_a_value_never_changes_the_shape_of_a_command(value: str) -> None:
-    words = split_command("run ${x} '${x}' \"a ${x}\" --to=${x} end", lambda *_: Kinds.ANY)
+    words = [
+        word.text for word in command_words("run ${x} '${x}' \"a ${x}\" --to=${x} end", lambda *_: Kinds.ANY)
+    ]
     expected = ["run", value, value, f"a {value}", f"--to={value}", "end"]
     assert render_arguments(words, values(x=value, y="other")) == expected
 

@@ -13,7 +13,6 @@ from podium.language.templates import (
     command_words,
     parse_reference,
     parse_template,
-    split_command,
 )
 
 X, Y = Reference(("x",)), Reference(("y",))
@@ -28,7 +27,7 @@ def parse(text: str) -> Text:
 
 
 def split(text: str) -> tuple[Text, ...]:
-    return split_command(text, known)
+    return tuple(word.text for word in command_words(text, known))
 
 
 # --- references -------------------------------------------------------------------------------------
@@ -166,13 +165,14 @@ def test_every_reference_is_shown_with_its_place() -> None:
         return Kinds.ANY
 
     parse_template(text, reference)
-    split_command(text, reference)
+    command_words(text, reference)
     assert seen == [(X, "${x}"), (Reference(("y",), "b"), "${y:-b}")] * 2
 
 
 def test_whoever_looks_at_a_reference_may_go_on_with_another() -> None:
     assert parse_template("a ${x}", lambda *_: (Y, Kinds.ANY)) == Template(("a ", Y))
-    assert split_command("a ${x}", lambda *_: (Y, Kinds.ANY)) == ("a", Template((Y,)))
+    words = command_words("a ${x}", lambda *_: (Y, Kinds.ANY))
+    assert [word.text for word in words] == ["a", Template((Y,))]
 
 
 @pytest.mark.parametrize("text", ["a ${x[*]}", "${x[*]} b", "${x[*]}${y}", "${y}${x[*]}", "$${ ${x[*]}"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.log.keys import key_v1, key_v2, slot_of
+from podium.log.keys import key_v1, slot_of
 
 RUN = "6f9619ff-8b86-4011-b42d-00c04fc964ff"
 
@@ -32,13 +32,6 @@ def test_the_keys_of_events_equal_the_published_vectors(
     slot: str, attempt: int, event_type: str, version: str, key: str
 ) -> None:
     assert key_v1(RUN, slot, attempt, event_type, version) == key
-
-
-def test_the_second_format_has_the_plan_before_its_version() -> None:
-    one, two = (key_v2(RUN, "a", 1, "StepStarted", plan, "1.0.0") for plan in ("p", "q"))
-    assert one != two
-    assert one != key_v1(RUN, "a", 1, "StepStarted", "1.0.0")
-    assert one == key_v1(RUN, "a", 1, "StepStarted", "p|1.0.0")
 
 
 def test_text_is_taken_verbatim() -> None:

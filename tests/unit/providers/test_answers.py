@@ -242,7 +242,6 @@ def test_a_template_tells_what_it_used(stdout: bytes, exit_code: int, usage: Usa
     template = Template(
         "t", ("x",), result="json", text_field="text", tokens_field="used.n", cost_field="used.usd"
     )
-    assert template.tells_cost
     assert template.interpret(request(), ProcessResult(exit_code, stdout)).usage == usage
 
 
