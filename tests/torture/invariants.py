@@ -72,7 +72,7 @@ def _check_visit(visit: Visit) -> None:
         return
     ended = loop.completed + loop.failed + loop.skipped + loop.cancelled
     if visit.node.kind is not Kind.GROUP:
-        assert loop.started == ended + len(visit.scopes), f"{visit.path}: counted wrongly"
+        assert loop.started == ended + len(visit.scopes) + len(loop.again), f"{visit.path}: counted wrongly"
     body = visit.node.body
     if isinstance(body, ForEach | Parallel) and loop.total and visit.verdict is None and not visit.stopping:
         total = loop.started if loop.stopped else loop.total

@@ -11,6 +11,7 @@ start anything, and do all views agree?
 import argparse
 import asyncio
 import contextlib
+import re
 import sys
 import time
 import traceback
@@ -476,11 +477,16 @@ def check_log(run_id: RunId, log: list[EventRecord], performed: list[Performed])
         end = ends.get((one.path, one.attempt))
         if end is not None and end.run_seq <= one.head:
             problems.append(f"{run_id}: {one.path}#{one.attempt} starts after its end, event {end.run_seq}")
-        earlier = before.get(one.path)
+        earlier = before.get(plain(one.path))
         if earlier is not None:
             problems += _repetition(run_id, log, ends, earlier, one)
-        before[one.path] = one
+        before[plain(one.path)] = one
     return problems
+
+
+def plain(path: str) -> str:
+    """The path without the numbers of visits: what runs again below `Group#2` is the same work as below `Group`."""
+    return re.sub(r"#\d+", "", path)
 
 
 def _starts_while_paused(run_id: RunId, log: list[EventRecord]) -> list[str]:
@@ -504,8 +510,10 @@ def _repetition(
 ) -> list[str]:
     between = [record for record in log if earlier.head < record.run_seq <= now.head]
     reopened = any(record.event_type == EventType.RUN_REOPENED for record in between)
-    if reopened and (now.path.startswith(f"{FINALLY}/") or now.path == "_error"):
+    if reopened and {FINALLY, "_error"} & set(now.path.split("/")):
         return []  # another opening has a cleanup of its own
+    if any(_orders_a_retry_around(record, plain(now.path)) for record in between):
+        return []
     end = ends.get((earlier.path, earlier.attempt))
     if end is not None and end.event_type == EventType.STEP_COMPLETED and end.run_seq <= now.head:
         return [
@@ -514,11 +522,22 @@ def _repetition(
     if now.idempotent:
         return []
     decided = any(
-        record.step_id == now.path
+        plain(record.step_id or "") == plain(now.path)
         and (record.event_type == EventType.STEP_INTERRUPTED or _is_failure(record))
         for record in between
     )
     return [] if decided else [f"{run_id}: {now.path} must not be repeated, and #{now.attempt} repeats it"]
+
+
+def _orders_a_retry_around(record: EventRecord, path: str) -> bool:
+    """The plan or a person wants a composite around this step to be tried again as a whole."""
+    around: Any = None
+    if record.event_type == EventType.STEP_RETRY_SCHEDULED:
+        around = record.step_id
+    elif record.event_type == EventType.SIGNAL_ACCEPTED:
+        signal = msgspec.json.decode(record.payload)
+        around = signal["payload"].get("stepId") if signal["signalType"] == "RETRY_STEP" else None
+    return isinstance(around, str) and path.startswith((f"{plain(around)}/", f"{plain(around)}["))
 
 
 def _is_failure(record: EventRecord) -> bool:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 from podium.expressions.evaluate import MISSING, EvaluationError
 from podium.expressions.templates import fill_in, render
 from podium.log.events import EventType
-from podium.machine import budgets, calls, graphs, holds, loops, reopening, routing, stopping
+from podium.machine import (
+    budgets,
+    calls,
+    continuing,
+    graphs,
+    holds,
+    loops,
+    reopening,
+    routing,
+    stopping,
+    unfinished,
+)
 from podium.machine.flow import Event
 from podium.machine.program import Kind, Node
 from podium.machine.tree import Outcome, Phase, Result, Scope, Visit
@@ -361,7 +372,7 @@ def leave(m: "Machine", visit: Visit) -> None:
         scope.results[node.step_id] = result_of(m, visit, outcome)
         scope.cause = node.index
         scope.cause_goto = visit.goto
-        m.spending.close(visit)
+        unfinished.keep_failed(m, visit, outcome)
     _gone(visit)
     if scope.stopping:
         stopping.close_if_empty(m, scope)
@@ -383,11 +394,15 @@ def leave_again(m: "Machine", scope: Scope, node: Node) -> None:
 
 
 def take_up(m: "Machine", scope: Scope, node: Node) -> None:
-    """Of a reopened run: the step that caused its verdict. Only one that failed runs again."""
-    if has_failed(recorded_outcome(scope, node), node):
+    """Of a reopened run: the step that caused its verdict. Only one that failed runs again; a composite continues."""
+    kept = scope.left.pop(node.index, None) if scope.left is not None else None
+    if not has_failed(recorded_outcome(scope, node), node):
+        leave_again(m, scope, node)
+    elif kept is None:
         enter(m, scope, node)
     else:
-        leave_again(m, scope, node)
+        scope.live[node.index] = kept
+        continuing.continue_failed(m, kept)
 
 
 def recorded_outcome(scope: Scope, node: Node) -> Outcome:
@@ -410,9 +425,7 @@ def drop(m: "Machine", visit: Visit) -> None:
     assert scope is not None
     holds.disarm(m, visit)
     m.spending.release(visit)
-    if m.at_verdict is None:
-        # Else a reopened run takes it up again, and what it has cost goes on counting.
-        m.spending.close(visit)
+    unfinished.keep_stopped(m, visit)
     _gone(visit)
     stopping.close_if_empty(m, scope)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.log.events import EventType
-from podium.machine import attempts, holds, loops, reopening, routing, stopping
+from podium.machine import attempts, holds, loops, reopening, routing, stopping, unfinished
 from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, WorkflowState, prefix_of
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Call, Workflow
@@ -18,7 +18,7 @@ CANCELLED: Final = 2
 TIMED_OUT: Final = 3
 _FINALLY_SECONDS: Final = 600
 # The scopes of a workflow, by stage.
-_MAIN, _ERROR, CLEANUP = 0, 1, 2
+MAIN, _ERROR, CLEANUP = 0, 1, 2
 
 
 def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
@@ -35,6 +35,7 @@ def open_call(m: "Machine", visit: Visit) -> None:
     assert node.program is not None
     assert scope is not None
     assert isinstance(node.body, Call)
+    visit.call = None
     view = m.view(scope)
     try:
         given = {name: fill_in(data, view.lookup) for name, data in node.body.inputs.items()}
@@ -42,6 +43,7 @@ def open_call(m: "Machine", visit: Visit) -> None:
         attempts.fail_before_start(m, visit, error)
         return
     visit.scopes = {}
+    visit.unfinished = None
     visit.call = WorkflowState(node.program, with_defaults(node.program.workflow, given))
     visit.phase = Phase.OPEN
     m.spending.open(visit.path, node.program.workflow.budget)
@@ -79,7 +81,7 @@ def _begin(m: "Machine", visit: Visit, limit: float | None) -> None:
     if limit is not None:
         holds.arm(m, visit, limit)
     program = call.program
-    loops.open_scope(m, visit, program.block, _prefix(visit), _MAIN, entry=program.workflow.entry)
+    loops.open_scope(m, visit, program.block, _prefix(visit), MAIN, entry=program.workflow.entry)
 
 
 def _prefix(visit: Visit) -> str:
@@ -160,7 +162,9 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     if scope.index == CLEANUP and not scope.stopping and (failed or call.verdict.status != "completed"):
         reopening.keep_cleanup(m, visit)
     del visit.scopes[scope.index]
-    if scope.index != _MAIN:
+    if visit.scope is not None:
+        unfinished.keep_stage(visit, scope)
+    if scope.index != MAIN:
         call.spent[scope.index] = scope.attempts
     match scope.index:
         case 0:
@@ -235,7 +239,7 @@ def end(m: "Machine", visit: Visit) -> None:
 
 
 def _outputs(m: "Machine", visit: Visit, call: WorkflowState) -> dict[str, Any]:
-    after = Scope(visit, call.program.block, "", _MAIN)
+    after = Scope(visit, call.program.block, "", MAIN)
     after.results = call.main_results
     view = m.view(after)
     return {name: fill_in(data, view.lookup) for name, data in call.program.workflow.outputs.items()}
@@ -266,7 +270,6 @@ def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, A
         assert visit.call is not None
         by_itself = is_decided(visit.call) and not visit.call.no_more
         reopening.ended_late(m, visit, outcome if by_itself else None)
-        visit.call = None
         stopping.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
         return
@@ -275,7 +278,8 @@ def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, A
 
 def end_with(m: "Machine", visit: Visit, outcome: Outcome) -> None:
     """A call has its outcome, and nothing of it is left to do."""
-    visit.call = None
+    if outcome.event == "success":
+        visit.call = None
     visit.scopes.clear()
     outputs = (outcome.fields or {}).get("outputs")
     attempts.record_end(m, visit, outcome, **({"outputs": outputs} if outputs is not None else {}))

@@ -22,6 +22,7 @@ from podium.machine.tree import (
     Result,
     Scope,
     Stage,
+    Unfinished,
     Verdict,
     Visit,
     WorkflowState,
@@ -145,6 +146,7 @@ def visit_data(visit: Visit) -> list[Any]:
         visit.goto,
         _loop(visit),
         _call(visit.call),
+        _unfinished(visit.unfinished),
         [_scope(scope) for scope in visit.scopes.values()],
     ]
 
@@ -178,6 +180,7 @@ def _scope(scope: Scope) -> list[Any]:
             graph.stop_failures,
             list(graph.held_back),
         ],
+        None if scope.left is None else [visit_data(visit) for visit in scope.left.values()],
         [visit_data(visit) for visit in scope.live.values()],
     ]
 
@@ -237,7 +240,20 @@ def _loop(visit: Visit) -> list[Any] | None:
         loop.total, items, loop.index, loop.started, loop.completed, loop.failed, loop.skipped, loop.cancelled,
         loop.started_at, loop.stopped, loop.exit_reason, loop.pending, _iterations(loop.iterations),
         None if loop.last is None else _results(loop.last), _results(loop.branches), loop.last_index,
+        [loop.again, loop.first_counted],
     ]  # fmt: skip
+
+
+def _unfinished(kept: Unfinished | None) -> list[Any] | None:
+    if kept is None:
+        return None
+    return [
+        None if kept.phase is None else int(kept.phase),
+        outcome_data(kept.outcome),
+        None if kept.account is None else _purse(kept.account),
+        None if kept.context is None else dict(kept.context),
+        [_scope(scope) for scope in kept.scopes.values()],
+    ]
 
 
 def _call(call: WorkflowState | None) -> list[Any] | None:
@@ -296,7 +312,7 @@ def _read_visit(
 ) -> Visit:
     (
         _, path, attempt, tries, phase, flags, outcome, verdict, wait, due, limit, counter, questions, answers, values,
-        goto, loop, call, scopes,
+        goto, loop, call, unfinished, scopes,
     ) = saved  # fmt: skip
     visit = Visit(scope, node, path, attempt)
     found[path] = visit
@@ -328,17 +344,33 @@ def _read_visit(
         if visit.limit is not None:
             m.waits[visit.limit] = visit
     for one in scopes:
-        _read_scope(m, one, visit, found, keep_waits)
+        visit.scopes[one[0]] = _read_scope(m, one, visit, found, keep_waits)
+    visit.unfinished = _read_unfinished(m, unfinished, visit)
     return visit
+
+
+def _read_unfinished(m: "Machine", saved: list[Any] | None, visit: Visit) -> Unfinished | None:
+    """Nothing in it is on the agenda or waited for."""
+    if saved is None:
+        return None
+    phase, outcome, account, context, scopes = saved
+    kept = Unfinished()
+    kept.phase = None if phase is None else Phase(phase)
+    kept.outcome = read_outcome(outcome)
+    kept.account = None if account is None else _read_account(account)
+    kept.context = context
+    kept.scopes = {one[0]: _read_scope(m, one, visit, {}, False) for one in scopes}
+    return kept
 
 
 def _read_scope(
     m: "Machine", saved: list[Any], owner: Visit, found: dict[str, Visit], keep_waits: bool
-) -> None:
-    index, prefix, item, results, tries, visits, gotos, cause, verdict, flags, skips, graph, live = saved
+) -> Scope:
+    index, prefix, item, results, tries, visits, gotos, cause, verdict, flags, skips, graph, left, live = (
+        saved
+    )
     block = _block_of(owner, index)
     scope = Scope(owner, block, prefix, index)
-    owner.scopes[index] = scope
     scope.item = item
     scope.results = _read_results(results)
     scope.attempts = dict(tries)
@@ -359,6 +391,13 @@ def _read_scope(
     for one in live:
         node = block.nodes[one[0]]
         scope.live[node.index] = _read_visit(m, one, scope, node, node.program, found, keep_waits)
+    if left is not None:
+        nodes = [block.nodes[one[0]] for one in left]
+        scope.left = {
+            node.index: _read_visit(m, one, scope, node, node.program, {}, False)
+            for node, one in zip(nodes, left, strict=True)
+        }
+    return scope
 
 
 def _block_of(owner: Visit, index: int) -> BlockProgram:
@@ -426,6 +465,7 @@ def _read_loop(saved: list[Any] | None) -> Loop | None:
     loop.last = None if saved[13] is None else _read_results(saved[13])
     loop.branches = _read_results(saved[14])
     loop.last_index = saved[15]
+    loop.again, loop.first_counted = list(saved[16][0]), saved[16][1]
     return loop
 
 
@@ -445,13 +485,18 @@ def _read_call(saved: list[Any], program: WorkflowProgram) -> WorkflowState:
 def _read_spending(spending: Spending, saved: list[Any]) -> None:
     accounts, reserved, highest, spending.moved, written = saved
     spending.written = {path: _read_budget(budget) for path, budget in written}
-    for path, budget, spent, (aside, under_way, alone), warned in accounts:
-        account = BudgetAccount(path, _read_budget(budget))
-        account.spent, account.reserved = Amount(*spent), Amount(*aside)
-        account.under_way, account.alone, account.warned = under_way, alone, warned
-        spending.accounts[path] = account
+    for account in map(_read_account, accounts):
+        spending.accounts[account.path] = account
     spending.reserved = {path: Amount(usd, tokens) for path, usd, tokens in reserved}
     spending.highest = {provider: Amount(usd, tokens) for provider, usd, tokens in highest}
+
+
+def _read_account(saved: list[Any]) -> BudgetAccount:
+    path, budget, spent, (aside, under_way, alone), warned = saved
+    account = BudgetAccount(path, _read_budget(budget))
+    account.spent, account.reserved = Amount(*spent), Amount(*aside)
+    account.under_way, account.alone, account.warned = under_way, alone, warned
+    return account
 
 
 def _read_budget(saved: list[Any] | None) -> Budget | None:

@@ -5,6 +5,7 @@ failed, or was skipped because of a failure, does not: they are skipped in turn,
 All of it can be taken back: RETRY_STEP in an open graph is the exact reverse.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from podium.log.events import EventType
@@ -118,7 +119,12 @@ def _hold_back_for_good(m: "Machine", scope: Scope, graph: GraphState, node: Nod
         _leave_out(m, scope, graph, node)
 
 
-def retry(m: "Machine", scope: Scope, node: Node) -> bool:
+def retry(
+    m: "Machine",
+    scope: Scope,
+    node: Node,
+    again: "Callable[[Machine, Scope, Node], None] | None" = None,
+) -> bool:
     """Take the failure of a step back, and all that followed from it; the step runs as its next attempt."""
     graph = scope.graph
     if graph is None or graph.states[node.index] != BAD or scope.verdict is not None or scope.stopping:
@@ -128,7 +134,7 @@ def retry(m: "Machine", scope: Scope, node: Node) -> bool:
         graph.stop_failures -= 1
     _take_back(scope, graph, node.index)
     graph.states[node.index] = LIVE
-    attempts.enter(m, scope, node)
+    (again or attempts.enter)(m, scope, node)
     if not graph.stop_failures:
         held_back, graph.held_back = graph.held_back, []
         for index in held_back:
@@ -159,7 +165,7 @@ def go_on(m: "Machine", scope: Scope) -> None:
             attempts.take_up(m, scope, node)
     for node in scope.block.nodes:
         if graph.states[node.index] == BAD:
-            retry(m, scope, node)
+            retry(m, scope, node, attempts.take_up)
 
 
 def _take_back(scope: Scope, graph: GraphState, step: int) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.log.events import EventType
-from podium.machine import attempts, graphs, holds, joins, routing, stopping
+from podium.machine import attempts, continuing, graphs, holds, joins, routing, stopping, unfinished
 from podium.machine.program import BlockProgram, Kind, Node
 from podium.machine.tree import EndedIteration, Loop, Outcome, Phase, Scope, Verdict, Visit, prefix_of
+from podium.machine.unfinished import status_of
 from podium.machine.values import keeps
 from podium.plan.plan import ForEach, Group, Join, Parallel, While
 
@@ -26,6 +27,7 @@ def open_loop(m: "Machine", visit: Visit) -> None:
     node = visit.node
     assert node is not None
     visit.scopes = {}
+    visit.loop = visit.unfinished = None
     match node.kind:
         case Kind.FOR_EACH:
             items = _items(m, visit)
@@ -130,6 +132,9 @@ def fill(m: "Machine", visit: Visit) -> None:
     if not _goes_on(visit):
         return
     room = _workers(visit) - len(visit.scopes)
+    while room > 0 and loop.again:
+        room -= 1
+        continuing.continue_list(m, visit, loop.again.pop(0))
     while room > 0 and not loop.stopped and loop.index < loop.total:
         index = loop.index
         loop.index += 1
@@ -182,6 +187,7 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     node = visit.node
     assert node is not None
     del visit.scopes[scope.index]
+    unfinished.keep_list(visit, scope)
     match node.kind:
         case Kind.GROUP:
             _group_closed(m, visit, scope)
@@ -205,7 +211,7 @@ def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     node, loop = visit.node, visit.loop
     assert node is not None
     assert loop is not None
-    status = _status_of(scope)
+    status = status_of(scope)
     _count(m, loop, scope, status)
     if node.kind is Kind.PARALLEL:
         name = node.branches[scope.index].nodes[0].step_id
@@ -244,13 +250,6 @@ def _count(m: "Machine", loop: Loop, scope: Scope, status: str) -> None:
             loop.cancelled += 1
     if m.ended_iterations is not None and scope.prefix.endswith("]/"):
         m.ended_iterations.append(EndedIteration(m.last_seq, scope.prefix[:-1], status))
-
-
-def _status_of(scope: Scope) -> str:
-    verdict = scope.verdict
-    if verdict is None:
-        return "cancelled"
-    return "failed" if verdict.status in ("failed", "timeout") else verdict.status
 
 
 def _decide(m: "Machine", visit: Visit, loop: Loop) -> None:
@@ -310,10 +309,13 @@ def check(m: "Machine", visit: Visit) -> None:
         visit.verdict = Verdict("completed")
         loop.exit_reason = "condition"
         close(m, visit)
-    elif loop.index >= body.max_iterations:
+    elif loop.index - loop.first_counted >= body.max_iterations:
         loop.exit_reason = "max_iterations"
         visit.verdict = Verdict(
-            "timeout", attempts.TIMED_OUT, "max_iterations", f"{loop.index} passes, the most there may be"
+            "timeout",
+            attempts.TIMED_OUT,
+            "max_iterations",
+            f"{loop.index - loop.first_counted} passes, the most there may be",
         )
         close(m, visit)
     elif loop.index and body.check_interval:
@@ -349,7 +351,7 @@ def _pass_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     node, loop = visit.node, visit.loop
     assert node is not None
     assert loop is not None
-    status = "failed" if scope.failed_unhandled and _status_of(scope) == "completed" else _status_of(scope)
+    status = "failed" if scope.failed_unhandled and status_of(scope) == "completed" else status_of(scope)
     _count(m, loop, scope, status)
     # The condition reads it, whoever else does.
     loop.last = scope.results
@@ -441,6 +443,8 @@ def close(m: "Machine", visit: Visit, *, error: dict[str, Any] | None = None) ->
         stopping.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
         return
+    if loop.again:
+        continuing.leave_to_next_opening(visit, loop)
     verdict = visit.verdict
     if verdict is None:
         verdict = _counted(visit, loop)

@@ -12,10 +12,21 @@ because the run's own list had completed, it is continued instead.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from podium.log.events import EventType
-from podium.machine import attempts, calls, checkpoint, graphs, holds, loops, routing, stopping
+from podium.machine import (
+    attempts,
+    calls,
+    checkpoint,
+    continuing,
+    graphs,
+    holds,
+    loops,
+    routing,
+    stopping,
+    unfinished,
+)
 from podium.machine.flow import Way
 from podium.machine.program import Kind, Node
 from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit
@@ -85,6 +96,7 @@ def started_late(m: "Machine", visit: Visit) -> None:
 
 def ended_late(m: "Machine", visit: Visit, outcome: Outcome | None) -> None:
     """The end of an attempt that was being stopped; None: it was stopped."""
+    unfinished.keep_end(visit, outcome)
     if m.at_verdict is not None:
         m.at_verdict["ended"].append([visit.path, visit.attempt, checkpoint.outcome_data(outcome)])
 
@@ -123,7 +135,17 @@ def causes(m: "Machine") -> list[Cause]:
     checkpoint.restore_tree(kept, m.at_verdict, keep_waits=False)
     assert kept.root is not None
     scopes = (scope for visit in _visits(kept.root) for scope in visit.scopes.values())
-    return [_cause(scope, node) for scope in scopes for node in _ending_nodes(scope)]
+    return [cause for scope in scopes for cause in _causes_in(scope)]
+
+
+def _causes_in(scope: Scope) -> list[Cause]:
+    """Of a composite that failed, the causes inside."""
+    found: list[Cause] = []
+    for node in _ending_nodes(scope):
+        left = scope.left.get(node.index) if scope.left is not None else None
+        inside = left.unfinished.scopes.values() if left is not None and left.unfinished is not None else ()
+        found += [cause for inner in inside for cause in _causes_in(inner)] or [_cause(scope, node)]
+    return found
 
 
 def _ending_nodes(scope: Scope) -> list[Node]:
@@ -143,7 +165,7 @@ def _cause(scope: Scope, node: Node) -> Cause:
 # --- taking up ------------------------------------------------------------------------------------
 
 
-class _Reopening:
+class _Late:
     """What the log has of attempts since the verdict fell."""
 
     def __init__(self, saved: dict[str, Any]) -> None:
@@ -158,6 +180,18 @@ class _Reopening:
 
     def has_started(self, visit: Visit) -> bool:
         return visit.started or (visit.path, visit.attempt) in self._begun
+
+
+class _Kept(_Late):
+    """What was stopped because something around it failed knows its own end. If it failed as well, it runs again."""
+
+    def outcome_of(self, visit: Visit) -> Outcome | None:
+        outcome = visit.outcome
+        assert visit.node is not None
+        return outcome if outcome is not None and not attempts.has_failed(outcome, visit.node) else None
+
+
+KEPT: Final = _Kept({"ended": [], "begun": []})
 
 
 def reopen(m: "Machine") -> None:
@@ -181,7 +215,7 @@ def reopen(m: "Machine") -> None:
 
 def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
     checkpoint.restore_tree(m, saved, keep_waits=False)
-    late = _Reopening(saved)
+    late = _Late(saved)
     root = m.root
     assert root is not None
     assert root.call is not None
@@ -191,7 +225,7 @@ def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
     root.call.spent = checkpoint.read_spent(saved["spent"])
     root.call.no_more = False
     if root.call.main_completed:
-        _go_on_with_cleanup(m, root, late)
+        go_on_with_cleanup(m, root, late)
         return
     limit = root.call.program.workflow.timeout
     if limit is not None:
@@ -199,10 +233,10 @@ def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
     for scope in list(root.scopes.values()):
         scope.verdict = None
         scope.stopping = False
-        _go_on(m, scope, late)
+        go_on(m, scope, late)
 
 
-def _go_on_with_cleanup(m: "Machine", root: Visit, late: _Reopening) -> None:
+def go_on_with_cleanup(m: "Machine", root: Visit, late: _Late) -> None:
     """Of `finally`, what has completed stays so; what failed or was stopped runs again."""
     call = root.call
     assert call is not None
@@ -220,7 +254,7 @@ def _go_on_with_cleanup(m: "Machine", root: Visit, late: _Reopening) -> None:
     cleanup.verdict = None
     cleanup.stopping = False
     if cleanup.live:
-        _go_on(m, cleanup, late)
+        go_on(m, cleanup, late)
         return
     if (ended_by is None or ended_by.status == "failed") and not _has_failed(cleanup, cleanup.cause):
         # A handler ended it, or a step that completed has no transition.
@@ -231,7 +265,7 @@ def _go_on_with_cleanup(m: "Machine", root: Visit, late: _Reopening) -> None:
     if failed:
         done = {node.index for node in cleanup.block.nodes if node.step_id in cleanup.results}
         cleanup.kept = done - {node.index for node in failed}
-        attempts.enter(m, cleanup, failed[0])
+        attempts.take_up(m, cleanup, failed[0])
     else:
         routing.end_scope(m, cleanup, Verdict("completed"))
 
@@ -241,7 +275,7 @@ def _has_failed(scope: Scope, index: int) -> bool:
     return node.step_id in scope.results and attempts.has_failed(attempts.recorded_outcome(scope, node), node)
 
 
-def _go_on(m: "Machine", scope: Scope, late: _Reopening) -> None:
+def go_on(m: "Machine", scope: Scope, late: _Late) -> None:
     """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict.
 
     It runs again only if its own failure did. A step that completed is done: its outcome is routed again.
@@ -255,14 +289,18 @@ def _go_on(m: "Machine", scope: Scope, late: _Reopening) -> None:
         _go_on_with(m, visit, late)
 
 
-def _go_on_with(m: "Machine", visit: Visit, late: _Reopening) -> None:
+def _go_on_with(m: "Machine", visit: Visit, late: _Late) -> None:
     match visit.phase:
         case Phase.OPEN | Phase.COND | Phase.INTERVAL:
             _go_on_composite(m, visit, late)
+        case Phase.HELD if visit.loop is not None or visit.call is not None:
+            continuing.continue_failed(m, visit)
         case Phase.NEW | Phase.PROBE:
             visit.phase = Phase.NEW
             visit.wait = None
             m.later(attempts.begin, visit)
+        case Phase.SETTLED if late is KEPT and late.outcome_of(visit) is None:
+            _run_again(m, visit)
         case Phase.SETTLED:
             m.later(attempts.leave, visit)
         case Phase.DOUBT:
@@ -270,15 +308,24 @@ def _go_on_with(m: "Machine", visit: Visit, late: _Reopening) -> None:
         case Phase.RUN if (outcome := late.outcome_of(visit)) is not None:
             visit.wait = None
             attempts.take_outcome(m, visit, outcome)
+        case Phase.RUN if visit.outcome is not None:
+            _run_again(m, visit)
         case Phase.RUN if (
             late.has_started(visit) and visit.node is not None and not visit.node.step.idempotent
         ):
             _doubt(m, visit)
         case _:
-            attempts.next_attempt(visit)
-            visit.tries = 1
-            visit.limit = visit.limit_due = None
-            attempts.try_again(m, visit)
+            _run_again(m, visit)
+
+
+def _run_again(m: "Machine", visit: Visit) -> None:
+    if visit.phase is Phase.SETTLED and (visit.loop is not None or visit.call is not None):
+        continuing.continue_failed(m, visit)
+        return
+    attempts.next_attempt(visit)
+    visit.tries = 1
+    visit.limit = visit.limit_due = None
+    attempts.try_again(m, visit)
 
 
 def _doubt(m: "Machine", visit: Visit) -> None:
@@ -293,9 +340,12 @@ def _doubt(m: "Machine", visit: Visit) -> None:
     attempts.interrupted(m, visit)
 
 
-def _go_on_composite(m: "Machine", visit: Visit, late: _Reopening) -> None:
+def _go_on_composite(m: "Machine", visit: Visit, late: _Late) -> None:
     """The attempt that the verdict stopped has its end in the log; what is done inside stays done."""
     outcome = late.outcome_of(visit)
+    if late is KEPT and outcome is None:
+        continuing.continue_stopped(m, visit)
+        return
     decided, goto = visit.verdict, visit.goto
     attempts.next_attempt(visit)
     visit.verdict, visit.goto = decided, goto
@@ -305,12 +355,12 @@ def _go_on_composite(m: "Machine", visit: Visit, late: _Reopening) -> None:
     if outcome is not None:
         calls.end_with(m, visit, outcome)
     elif decided is not None or (visit.call is not None and calls.is_closing(visit.call)):
-        _close_scopes(m, visit)
+        _close_scopes(m, visit, late)
     else:
         _go_on_inside(m, visit, late)
 
 
-def _go_on_inside(m: "Machine", visit: Visit, late: _Reopening) -> None:
+def _go_on_inside(m: "Machine", visit: Visit, late: _Late) -> None:
     node, loop = visit.node, visit.loop
     assert node is not None
     if visit.call is not None and visit.call.stage is Stage.FINALLY:
@@ -323,9 +373,9 @@ def _go_on_inside(m: "Machine", visit: Visit, late: _Reopening) -> None:
         loop.pending = False
     for scope in list(visit.scopes.values()):
         if scope.stopping or scope.verdict is not None:
-            _close(m, scope)
+            _close(m, scope, late)
         else:
-            _go_on(m, scope, late)
+            go_on(m, scope, late)
     if loop is None or loop.pending:
         return
     if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
@@ -336,15 +386,28 @@ def _go_on_inside(m: "Machine", visit: Visit, late: _Reopening) -> None:
         m.later(loops.check, visit)
 
 
-def _close_scopes(m: "Machine", visit: Visit) -> None:
+def _close_scopes(m: "Machine", visit: Visit, late: _Late) -> None:
     """What was decided inside before the verdict of the run stays decided: nothing more begins there."""
     for scope in list(visit.scopes.values()):
-        _close(m, scope)
+        _close(m, scope, late)
 
 
-def _close(m: "Machine", scope: Scope) -> None:
-    for visit in scope.live.values():
-        visit.phase = Phase.DONE
-    scope.live.clear()
+def _close(m: "Machine", scope: Scope, late: _Late) -> None:
+    _set_aside(m, scope, late)
     scope.stopping = True
     stopping.close_if_empty(m, scope)
+
+
+def _set_aside(m: "Machine", scope: Scope, late: _Late) -> None:
+    """Nothing is live in it any more, as after it was stopped."""
+    for visit in scope.live.values():
+        if visit.phase in (Phase.RUN, Phase.OPEN):
+            visit.started = late.has_started(visit)
+            unfinished.keep_end(visit, late.outcome_of(visit))
+        for inner in visit.scopes.values():
+            _set_aside(m, inner, late)
+            unfinished.keep_inside(visit, inner)
+        visit.scopes.clear()
+        unfinished.keep_stopped(m, visit)
+        visit.phase = Phase.DONE
+    scope.live.clear()

@@ -61,7 +61,10 @@ def go_on(m: "Machine", scope: Scope, index: int) -> None:
     nodes = scope.block.nodes
     while index == scope.block.entry or (scope.kept and index in scope.kept):
         index += 1
-    if index < len(nodes):
+    if index < len(nodes) and scope.kept is not None and scope.left is not None and index in scope.left:
+        # Of a `finally` that is continued: a composite that failed.
+        attempts.take_up(m, scope, nodes[index])
+    elif index < len(nodes):
         visit_node(m, scope, nodes[index])
     else:
         end_scope(m, scope, Verdict("completed"))

@@ -98,7 +98,7 @@ class Visit:
     __slots__ = (
         "answers", "attempt", "call", "counter", "due", "goto", "handed", "limit", "limit_due", "limit_held", "loop",
         "node", "outcome", "path", "phase", "questions", "scope", "scopes", "started", "stop_code", "stopping", "tries",
-        "values", "verdict", "wait",
+        "unfinished", "values", "verdict", "wait",
     )  # fmt: skip
 
     def __init__(self, scope: "Scope | None", node: "Node | None", path: str, attempt: int) -> None:
@@ -135,14 +135,34 @@ class Visit:
         self.scopes: dict[int, Scope] = {}
         self.loop: Loop | None = None
         self.call: WorkflowState | None = None
+        # What a reopened run continues, if this fails or is stopped.
+        self.unfinished: Unfinished | None = None
+
+
+class Unfinished:
+    """What is kept of a visit that failed or was stopped; see `unfinished.py`."""
+
+    __slots__ = ("account", "context", "outcome", "phase", "scopes")
+
+    def __init__(self) -> None:
+        # The lists inside that failed or were stopped; those that completed are done and not kept.
+        self.scopes: dict[int, Scope] = {}
+        # The phase in which it was stopped. None: it ended by itself.
+        self.phase: Phase | None = None
+        # How it ended although it was being stopped.
+        self.outcome: Outcome | None = None
+        # What was spent of its own budget.
+        self.account: Any = None
+        # Of a call: the context at its verdict. `_error` and `finally` may have changed it since.
+        self.context: dict[str, Any] | None = None
 
 
 class Loop:
     """How far a loop has come. A finished iteration is only counted, unless somebody reads it later."""
 
     __slots__ = (
-        "branches", "cancelled", "completed", "exit_reason", "failed", "index", "items", "iterations", "last",
-        "last_index", "pending", "skipped", "started", "started_at", "stopped", "total",
+        "again", "branches", "cancelled", "completed", "exit_reason", "failed", "first_counted", "index", "items",
+        "iterations", "last", "last_index", "pending", "skipped", "started", "started_at", "stopped", "total",
     )  # fmt: skip
 
     def __init__(self, total: int, started_at: Timestamp) -> None:
@@ -165,6 +185,10 @@ class Loop:
         self.last: dict[str, Result] | None = None
         self.last_index = 0
         self.branches: dict[str, Result] = {}
+        # Of a reopened run: items and branches that failed or were stopped and still have to be continued.
+        self.again: list[int] = []
+        # The pass from which on `max_iterations` counts: a reopened loop that had reached it gets as many again.
+        self.first_counted = 0
 
 
 class WorkflowState:
@@ -210,7 +234,7 @@ class Stage(IntEnum):
 class Scope:
     __slots__ = (
         "attempts", "block", "cause", "cause_goto", "failed_unhandled", "gotos", "graph", "index", "item", "kept",
-        "live", "owner", "prefix", "results", "skips", "stopping", "verdict", "visits",
+        "left", "live", "owner", "prefix", "results", "skips", "stopping", "verdict", "visits",
     )  # fmt: skip
 
     def __init__(self, owner: Visit, block: BlockProgram, prefix: str, index: int) -> None:
@@ -239,6 +263,8 @@ class Scope:
         # Of a pass: a step failed and the next one ran all the same.
         self.failed_unhandled = False
         self.graph: GraphState | None = None
+        # Visits that have left and that a reopened run continues: composites that failed, and what was stopped.
+        self.left: dict[int, Visit] | None = None
 
 
 class GraphState:

@@ -297,7 +297,7 @@ class StateFold:
                 node = body.nodes[name] = _Node(step, self._inner if iteration is not None else None)
             if place == len(parts) - 1:
                 return body, iteration, node
-            if visit != node.inside and not make:
+            if not make and not node.holds(visit):
                 return None
             if visit < node.since:
                 return None  # late news of an earlier try, which is not shown any more

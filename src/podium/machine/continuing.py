@@ -1,0 +1,178 @@
+"""How a reopened run continues a composite that failed, or what was stopped because something around it failed.
+
+Only lists that failed or were stopped are continued (`unfinished.py` keeps them), each at the step that failed or was
+stopped, recursively. Items that were never started follow when there is room. The attempt that failed has its end in
+the log, so the composite continues as its next one; its limits start anew, its counters continue.
+"""
+
+from typing import TYPE_CHECKING
+
+from podium.log.events import EventType
+from podium.machine import attempts, calls, holds, loops, reopening
+from podium.machine.program import Kind
+from podium.machine.tree import Loop, Phase, Scope, Stage, Unfinished, Visit
+from podium.machine.unfinished import status_of
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+
+def continue_failed(m: "Machine", visit: Visit) -> None:
+    """A composite that failed by itself: everything in it that is unfinished runs again."""
+    _next_attempt(m, visit)
+    if visit.call is not None:
+        _continue_call(m, visit)
+    else:
+        _continue_loop(m, visit, failed_too=True)
+
+
+def continue_stopped(m: "Machine", visit: Visit) -> None:
+    """A composite that was stopped. If it was undecided, what had failed in it by then stays so."""
+    decided = visit.verdict
+    _next_attempt(m, visit)
+    if visit.call is not None:
+        _continue_call(m, visit)
+    elif decided is not None and decided.status == "completed":
+        visit.verdict = decided
+        loops.close(m, visit)
+    else:
+        _continue_loop(m, visit, failed_too=decided is not None)
+
+
+def _next_attempt(m: "Machine", visit: Visit) -> None:
+    attempts.next_attempt(visit)
+    restore_budget(m, visit)
+    visit.phase = Phase.OPEN
+    visit.wait = visit.due = visit.limit = visit.limit_due = None
+    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {"reopened": True})
+
+
+# --- loops, branches, groups ----------------------------------------------------------------------
+
+
+def _continue_loop(m: "Machine", visit: Visit, *, failed_too: bool) -> None:
+    node, loop = visit.node, visit.loop
+    assert node is not None
+    assert loop is not None
+    limit = loops.limit_of(visit)
+    if limit is not None:
+        holds.arm(m, visit, limit)
+    if loop.exit_reason == "max_iterations":
+        loop.first_counted = loop.index
+    loop.stopped = loop.exit_reason == "break"
+    if not loop.stopped:
+        loop.exit_reason = ""
+    lists = _unfinished_lists(visit, loop, failed_too=failed_too)
+    if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
+        loop.again = sorted(loop.again + lists)
+        loop.pending = True
+        m.later(loops.fill, visit)
+    elif lists:
+        loop.pending = False
+        continue_list(m, visit, lists[0])
+    else:
+        loop.pending = True
+        m.later(loops.check, visit)
+
+
+def _unfinished_lists(visit: Visit, loop: Loop, *, failed_too: bool) -> list[int]:
+    """Those to be continued. They have not ended any more, so they are not counted."""
+    found: list[int] = []
+    for index, scope in _kept(visit).scopes.items():
+        status = status_of(scope)
+        if index in loop.again or not (failed_too or status == "cancelled"):
+            continue
+        found.append(index)
+        _count(loop, scope, -1)
+    return found
+
+
+def leave_to_next_opening(visit: Visit, loop: Loop) -> None:
+    """The join was decided before their turn came: they are what they were."""
+    for index in loop.again:
+        _count(loop, _kept(visit).scopes[index], 1)
+    loop.again = []
+
+
+def _count(loop: Loop, scope: Scope, number: int) -> None:
+    if status_of(scope) == "failed":
+        loop.failed += number
+    else:
+        loop.cancelled += number
+
+
+def continue_list(m: "Machine", visit: Visit, index: int) -> None:
+    scope = _kept(visit).scopes.pop(index)
+    visit.scopes[index] = scope
+    restore(m, scope)
+    reopening.go_on(m, scope, reopening.KEPT)
+
+
+def restore(m: "Machine", scope: Scope) -> None:
+    """What was stopped in a list is live again, in the phase in which it was stopped."""
+    scope.verdict = None
+    scope.stopping = False
+    for visit in list((scope.left or {}).values()):
+        kept = _kept(visit)
+        if kept.phase is None:
+            continue  # it failed by itself: the list takes it up
+        assert scope.left is not None
+        assert visit.node is not None
+        del scope.left[visit.node.index]
+        scope.live[visit.node.index] = visit
+        visit.phase, kept.phase = kept.phase, None
+        if visit.phase in (Phase.RUN, Phase.OPEN):
+            visit.outcome, kept.outcome = kept.outcome, None
+        visit.stopping, visit.stop_code = False, ""
+        restore_budget(m, visit)
+
+
+def restore_budget(m: "Machine", visit: Visit) -> None:
+    """What was spent of its own budget stays spent."""
+    kept = visit.unfinished
+    if kept is not None and kept.account is not None:
+        m.spending.accounts[visit.path] = kept.account
+        kept.account = None
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def _continue_call(m: "Machine", visit: Visit) -> None:
+    """Its own list; if that had completed, its `finally`. `_error` and `finally` belong to an attempt."""
+    call, kept = visit.call, _kept(visit)
+    assert call is not None
+    # Below the next attempt, its `_error` and `finally` have paths of their own.
+    call.spent = {}
+    call.aimed_at_error = False
+    if call.main_completed:
+        _continue_cleanup(m, visit)
+        return
+    call.verdict = None
+    call.stage = Stage.MAIN
+    call.main_results = {}
+    if kept.context is not None:
+        call.context = kept.context
+    limit = calls.limit_of(visit)
+    if limit is not None:
+        holds.arm(m, visit, limit)
+    continue_list(m, visit, calls.MAIN)
+
+
+def _continue_cleanup(m: "Machine", visit: Visit) -> None:
+    call, kept = visit.call, _kept(visit)
+    assert call is not None
+    cleanup = kept.scopes.pop(calls.CLEANUP, None)
+    if cleanup is not None and call.verdict is not None and call.verdict.reason == "finally":
+        call.stage = Stage.FINALLY
+        visit.scopes[calls.CLEANUP] = cleanup
+        ended_by = cleanup.verdict
+        restore(m, cleanup)
+        cleanup.verdict = ended_by
+    reopening.go_on_with_cleanup(m, visit, reopening.KEPT)
+
+
+def _kept(visit: Visit) -> Unfinished:
+    if visit.unfinished is None:
+        visit.unfinished = Unfinished()
+    return visit.unfinished

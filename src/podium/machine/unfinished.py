@@ -1,0 +1,122 @@
+"""What is kept of composites that fail or are stopped, so that a reopened run continues them.
+
+A composite that failed is not repeated as a whole: iterations, branches and steps that completed are done. So a list
+that fails or is stopped stays with its composite, and a composite that fails, or any visit that is stopped, stays
+with the list it was in. What completes takes all of that with it: a loop keeps its failed items only, and only until
+it has succeeded.
+"""
+
+from typing import TYPE_CHECKING
+
+from podium.machine.program import Kind
+from podium.machine.tree import Outcome, Phase, Scope, Unfinished, Visit
+
+if TYPE_CHECKING:
+    from podium.machine.machine import Machine
+
+_MAIN, _CLEANUP = 0, 2
+
+
+def status_of(scope: Scope) -> str:
+    """How a list ended: completed, skipped, failed, or cancelled, which means that it was stopped."""
+    verdict = scope.verdict
+    if verdict is None:
+        return "cancelled"
+    return "failed" if verdict.status in ("failed", "timeout") else verdict.status
+
+
+# --- lists ----------------------------------------------------------------------------------------
+
+
+def keep_list(visit: Visit, scope: Scope) -> None:
+    """An item, a branch, a pass or the list of a group has closed."""
+    status = status_of(scope)
+    if status in ("completed", "skipped"):
+        return
+    node = visit.node
+    assert node is not None
+    if visit.verdict is not None and visit.verdict.status == "completed":
+        return  # its join has succeeded, so it is not continued
+    if status == "failed" and (node.step.allow_failure or node.kind is Kind.WHILE):
+        return  # a failure that is allowed; a pass that failed is followed by the next one
+    _of(visit).scopes[scope.index] = scope
+
+
+def keep_stage(visit: Visit, scope: Scope) -> None:
+    """The list of a call, or its `finally`, has closed. `finally` is continued only if the list completed."""
+    call = visit.call
+    assert call is not None
+    if scope.index == _MAIN and not call.main_completed:
+        kept = _of(visit)
+        kept.scopes[_MAIN] = scope
+        kept.context = dict(call.context)
+    elif scope.index == _CLEANUP and call.main_completed:
+        _of(visit).scopes[_CLEANUP] = scope
+
+
+def keep_inside(visit: Visit, scope: Scope) -> None:
+    """A list of a visit that is set aside without a word in the log."""
+    if visit.call is not None:
+        keep_stage(visit, scope)
+        return
+    keep_list(visit, scope)
+    if visit.loop is not None and scope.verdict is None:
+        visit.loop.cancelled += 1
+
+
+# --- visits ---------------------------------------------------------------------------------------
+
+
+def keep_failed(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+    """A visit leaves its list with an outcome; a composite that failed is kept."""
+    scope, node = visit.scope, visit.node
+    assert scope is not None
+    assert node is not None
+    if scope.left is not None:
+        if scope.graph is None and scope.block.discipline != "cleanup":
+            scope.left = None  # of a flow, only what was left last can end it
+        else:
+            scope.left.pop(node.index, None)
+    failed = outcome.event in ("failure", "timeout") and not node.step.allow_failure
+    if not failed or (visit.loop is None and visit.call is None):
+        m.spending.close(visit)
+        return
+    _of(visit).account = m.spending.accounts.pop(visit.path, None) if len(m.spending.accounts) > 1 else None
+    _leave(scope, visit)
+
+
+def keep_end(visit: Visit, outcome: Outcome | None) -> None:
+    """How an attempt ended that was being stopped; None: by being stopped."""
+    _of(visit).outcome = outcome
+
+
+def keep_stopped(m: "Machine", visit: Visit) -> None:
+    """A visit was stopped, and leaves without having ended by itself."""
+    scope, kept = visit.scope, _of(visit)
+    assert scope is not None
+    kept.phase = _phase_of(visit)
+    if m.at_verdict is None:
+        # Else the tree at the verdict is what a reopened run takes up, and its budgets stay where they are.
+        kept.account = m.spending.accounts.pop(visit.path, None) if len(m.spending.accounts) > 1 else None
+    _leave(scope, visit)
+
+
+def _phase_of(visit: Visit) -> Phase:
+    if visit.phase is Phase.SETTLED and visit.stopping:
+        return Phase.RUN  # a task that has answered
+    return visit.phase
+
+
+def _leave(scope: Scope, visit: Visit) -> None:
+    assert visit.node is not None
+    visit.values = visit.answers = None
+    visit.questions = ()
+    if scope.left is None:
+        scope.left = {}
+    scope.left[visit.node.index] = visit
+
+
+def _of(visit: Visit) -> Unfinished:
+    if visit.unfinished is None:
+        visit.unfinished = Unfinished()
+    return visit.unfinished
