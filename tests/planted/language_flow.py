@@ -597,7 +597,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R097",
         "the passes of a loop do not wait for the interval, and never give up",
-        swap("machine/loops.py:check", "loop.index >= body.max_iterations", "False"),
+        swap("machine/loops.py:check", "... >= body.max_iterations", "False"),
         swap(
             "machine/loops.py:limit_of",
             "node.body.max_duration if timeout is None else min(timeout, node.body.max_duration)",

@@ -12,12 +12,48 @@ def _fault(what: str, *edits: Edit) -> Fault:
 
 FAULTS: Final = [
     _fault(
+        "what failed and had been stopped before keeps its failure in a reopened run",
+        swap("machine/reopening.py:_Kept.outcome_of", "not attempts.has_failed(outcome, visit.node)", "True"),
+    ),
+    _fault(
+        "a reopened loop forgets the failed items whose turn has not come",
+        swap("machine/checkpoint.py:_read_loop", "list(saved[16][0])", "[]"),
+    ),
+    _fault(
+        "a reopened call keeps what its cleanup did to the context",
+        drop("machine/continuing.py:_continue_call", "call.context = kept.context"),
+    ),
+    _fault(
+        "a finally that is continued repeats blocks that failed",
+        swap("machine/routing.py:go_on", "index in scope.left", "False"),
+    ),
+    _fault(
+        "what a failed loop has spent of its budget is forgotten",
+        drop("machine/continuing.py:restore_budget", "m.spending.accounts[visit.path] = kept.account"),
+    ),
+    _fault(
+        "a reopened loop that had reached its maximum gets no more passes",
+        drop("machine/continuing.py:_continue_loop", "loop.first_counted = loop.index"),
+    ),
+    _fault(
+        "items that were continued are counted twice",
+        drop("machine/continuing.py:_unfinished_lists", "_count(...)"),
+    ),
+    _fault(
+        "items whose turn did not come are not counted",
+        drop("machine/continuing.py:leave_to_next_opening", "_count(...)"),
+    ),
+    _fault(
+        "what was being stopped when the run was cancelled is lost",
+        drop("machine/reopening.py:_set_aside", "unfinished.keep_stopped(...)"),
+    ),
+    _fault(
         "a reopened run repeats a completed step that ended it",
         swap("machine/attempts.py:take_up", "has_failed(recorded_outcome(scope, node), node)", "True"),
     ),
     _fault(
         "a completed step of finally that ended it is passed over by a reopened run",
-        drop("machine/reopening.py:_go_on_with_cleanup", "if (...) and (not ...): ..."),
+        drop("machine/reopening.py:go_on_with_cleanup", "if (...) and (not ...): ..."),
     ),
     _fault(
         "a reopened run forgets where a loop was left to",
@@ -157,11 +193,11 @@ FAULTS: Final = [
     ),
     _fault(
         "a budget of a step is never closed",
-        drop("machine/attempts.py:leave", "m.spending.close(visit)"),
+        drop("machine/unfinished.py:keep_failed", "m.spending.close(visit)"),
     ),
     _fault(
         "a reopened run counts a step's cost anew",
-        swap("machine/attempts.py:drop", "m.at_verdict is None", "True"),
+        swap("machine/unfinished.py:keep_stopped", "m.at_verdict is None", "True"),
     ),
     _fault(
         "a failed attempt costs nothing",
@@ -181,11 +217,11 @@ FAULTS: Final = [
     _fault(
         "who runs alone is not saved",
         swap(
-            "machine/checkpoint.py:_read_spending",
+            "machine/checkpoint.py:_read_account",
             "(account.under_way, account.alone, account.warned)",
             "(account.under_way, account.warned)",
         ),
-        swap("machine/checkpoint.py:_read_spending", "(under_way, alone, warned)", "(under_way, warned)"),
+        swap("machine/checkpoint.py:_read_account", "(under_way, alone, warned)", "(under_way, warned)"),
     ),
     _fault("a pause has no number", drop("machine/holds.py:hold", "m.pause_cycle += 1")),
     _fault(
@@ -389,8 +425,8 @@ FAULTS: Final = [
         "a pass with a failure is a success",
         swap(
             "machine/loops.py:_pass_closed",
-            "'failed' if scope.failed_unhandled and _status_of(scope) == 'completed' else _status_of(scope)",
-            "_status_of(scope)",
+            "'failed' if scope.failed_unhandled and status_of(scope) == 'completed' else status_of(scope)",
+            "status_of(scope)",
         ),
     ),
     _fault("rest: wait is not waited for", swap("machine/loops.py:_decide", "join.rest == 'cancel'", "True")),
@@ -493,7 +529,7 @@ FAULTS: Final = [
     _fault(
         "a finally that failed is repeated as a whole",
         drop(
-            "machine/reopening.py:_go_on_with_cleanup",
+            "machine/reopening.py:go_on_with_cleanup",
             "cleanup.kept = done - {node.index for node in failed}",
         ),
     ),

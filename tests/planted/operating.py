@@ -291,4 +291,34 @@ FAULTS: Final[list[Fault]] = [
         "a driver without a lock file is not named",
         swap(f"{_ENGINE}._take_lock", "locked.holder is None", "False"),
     ),
+    fault(
+        "OP12",
+        "a composite that failed is repeated as a whole",
+        swap("machine/attempts.py:take_up", "kept is None", "True"),
+    ),
+    fault(
+        "OP12",
+        "every item of a loop that failed runs again",
+        swap("machine/unfinished.py:keep_list", "status in ('completed', 'skipped')", "False"),
+    ),
+    fault(
+        "OP12",
+        "what a decided join stopped is lost",
+        drop("machine/attempts.py:drop", "unfinished.keep_stopped(m, visit)"),
+    ),
+    fault(
+        "OP12",
+        "what completed while it was being stopped runs again",
+        drop("machine/reopening.py:ended_late", "unfinished.keep_end(...)"),
+    ),
+    fault(
+        "OP12",
+        "a failed loop continues more items at once than it may",
+        swap("machine/loops.py:fill", "room > 0 and loop.again", "loop.again"),
+    ),
+    fault(
+        "OP12",
+        "items that were never started are left out",
+        swap("machine/continuing.py:_continue_loop", "loop.exit_reason == 'break'", "True"),
+    ),
 ]

@@ -77,6 +77,8 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
         click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
         for reason in again[:_MAX_CAUSES]:
             print_reason(reason)
+        if (more := len(again) - _MAX_CAUSES) > 0:
+            click.echo(f"  {more} more; `podium runs show {visible(run_id)}` lists all steps")
         _print_noted(summary, decided)
         return 0
     substatus = f" ({explained.substatus})" if explained.substatus is not None else ""

@@ -219,7 +219,7 @@ def resume(
     """Go on with a run that was interrupted, paused, cancelled, has failed, or is out of budget.
 
     What has been done is not done again; what was under way when it stopped is. A completed run is never taken up.
-    A loop, block or call that failed as a whole is the exception: all its steps run again.
+    A loop, block or call that failed is continued: of its steps, what failed, was stopped or never started runs.
     A paused run that another process drives continues there: it is shown here, and its exit code is this command's.
 
     With --workflow, commands, prompts, limits, retries and budgets may be others than before; the steps and what leads

@@ -309,13 +309,10 @@ def check(m: "Machine", visit: Visit) -> None:
         visit.verdict = Verdict("completed")
         loop.exit_reason = "condition"
         close(m, visit)
-    elif loop.index - loop.first_counted >= body.max_iterations:
+    elif (passes := loop.index - loop.first_counted) >= body.max_iterations:
         loop.exit_reason = "max_iterations"
         visit.verdict = Verdict(
-            "timeout",
-            attempts.TIMED_OUT,
-            "max_iterations",
-            f"{loop.index - loop.first_counted} passes, the most there may be",
+            "timeout", attempts.TIMED_OUT, "max_iterations", f"{passes} passes, the most there may be"
         )
         close(m, visit)
     elif loop.index and body.check_interval:

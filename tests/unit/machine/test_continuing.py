@@ -133,6 +133,7 @@ def test_a_second_failure_elsewhere_inside_is_continued_from_there() -> None:
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 10])
 @pytest.mark.rule("D31")
+@pytest.mark.rule("OP12")
 def test_of_a_loop_that_collects_failures_only_the_failed_items_run_again(workers: int) -> None:
     loop = for_each("l", 6, task("pay", **PAY), task("bad"), join=ALL, workers=workers)
     host = Host(plan(loop), fails("l[1]/bad", "l[4]/bad")).run()
@@ -141,12 +142,14 @@ def test_of_a_loop_that_collects_failures_only_the_failed_items_run_again(worker
     assert (summary["count"], summary["success_count"], summary["failure_count"]) == (6, 6, 0)
 
 
+@pytest.mark.rule("OP12")
 def test_a_loop_that_stopped_at_a_failure_continues_with_that_item_and_those_never_started() -> None:
     host = Host(plan(for_each("l", 4, task("a"), join=Join("all", fail_fast=True))), fails("l[1]/a")).run()
     assert again(host) == ["l[1]/a#2", "l#2[2]/a#1", "l#2[3]/a#1"]
     assert host.last("l", "StepCompleted")["summary"]["success_count"] == 4
 
 
+@pytest.mark.rule("OP12")
 def test_never_more_items_are_continued_at_once_than_there_are_workers() -> None:
     host = Host(plan(for_each("l", 9, task("a"), join=ALL, workers=2)), fails("a")).run()
     reopen(host)
@@ -200,6 +203,7 @@ def test_branches_that_completed_are_done_whatever_the_join_waits_for(wait_for: 
 
 
 @pytest.mark.rule("G13")
+@pytest.mark.rule("OP12")
 def test_what_a_decided_join_stopped_is_continued_and_what_must_not_be_repeated_is_in_doubt() -> None:
     step = parallel(
         "p", task("bad"), task("pay", on_doubt="ask", **PAY), task("slow"), join=Join("all", True)
@@ -222,6 +226,7 @@ def test_what_a_decided_join_stopped_is_continued_and_what_must_not_be_repeated_
     views_agree(host.plan, host.log)
 
 
+@pytest.mark.rule("OP12")
 def test_what_completed_although_a_decided_join_had_stopped_it_is_done() -> None:
     step = parallel("p", task("bad"), group("g", task("pay", **PAY), task("b")), join=Join("all", True))
     host = Host(plan(step)).start()
