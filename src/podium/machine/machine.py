@@ -10,7 +10,7 @@ This file is the frame: which event goes to which function, the agenda, and what
     routing    where an outcome leads in a flow            graphs     who is ready in a graph
     loops      for_each, while, parallel, group            joins      decided or not
     calls      the run and `call`: main, _error, finally   stopping   stop what runs, notice when it has stopped
-    reopening  what a reopened run takes up                unfinished what is kept of composites that fail or are stopped
+    reopening  what a reopened run takes up                unfinished what is kept of what failed or was stopped
     continuing how such a composite is continued
     holds      pause; limits that stand still meanwhile    budgets    what agents cost, and who can be paid
     signals    what a person asks for                      commands   what is owed in which phase
