@@ -9,7 +9,6 @@ from tests.acceptance.podium import Place, ended, until
 
 PAY = '{name: Pay, command: [sh, -c, "echo pay >> paid"], idempotent: false}'
 BAD = '{name: Bad, command: [sh, -c, "test -e ok"]}'
-pytestmark = [pytest.mark.rule("OP12"), pytest.mark.rule("D31")]
 
 
 @pytest.fixture
@@ -48,6 +47,8 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.rule("D31")
+@pytest.mark.rule("OP12")
 def test_a_step_that_must_not_be_repeated_runs_once_though_what_is_around_it_fails_twice(
     place: Place, shape: str
 ) -> None:
@@ -73,6 +74,7 @@ steps:
 """
 
 
+@pytest.mark.rule("OP12")
 def test_of_a_loop_only_the_failed_iteration_is_continued_and_all_views_agree(place: Place) -> None:
     failed_run(place, LOOP)
     assert paid(place) == ["0", "1", "2", "3"]
@@ -101,6 +103,7 @@ def test_why_names_some_of_many_failed_iterations_and_counts_the_rest(place: Pla
     assert len(why.splitlines()) < 30
 
 
+@pytest.mark.rule("OP12")
 def test_a_branch_that_was_stopped_because_another_failed_is_in_doubt(place: Place) -> None:
     place.write("""
         steps:
@@ -122,6 +125,7 @@ def test_a_branch_that_was_stopped_because_another_failed_is_in_doubt(place: Pla
     ]
 
 
+@pytest.mark.rule("OP12")
 def test_the_process_that_reopened_the_run_is_killed_before_the_first_step(place: Place) -> None:
     failed_run(place, SHAPES["three deep"])
     (place.folder / "ok").touch()

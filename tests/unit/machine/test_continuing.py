@@ -36,7 +36,6 @@ from tests.unit.machine.hosting import Host, replayed, restored
 
 PAY: Any = {"idempotent": False}
 ALL = Join("all", fail_fast=False)
-pytestmark = pytest.mark.rule("G51")
 
 
 def ran(host: Host) -> list[str]:
@@ -92,6 +91,7 @@ KINDS: dict[str, tuple[Step, str]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.rule("D31")
+@pytest.mark.rule("G51")
 @pytest.mark.rule("OP12")
 def test_only_what_failed_in_a_composite_runs_again(kind: str) -> None:
     step, inside = KINDS[kind]
