@@ -17,6 +17,7 @@ import msgspec
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord, EventType
 from podium.log.payloads import RetryScheduled, RunEnd, Signal, StepEnd, payload_of
+from podium.runtime.own_files import open_to_append, remove_links
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.view_trouble import ViewTrouble
 
@@ -37,6 +38,8 @@ class Journal:
 
     def __init__(self, directory: RunDirectory, trouble: ViewTrouble | None = None) -> None:
         for_people, for_programs = directory.logs / "workflow.jsonl", directory.logs / "events.jsonl"
+        for file in (for_people, for_programs):
+            remove_links(file)
         whole = min(_lines_in(for_people), _lines_in(for_programs))
         # Records are told from the first one on: those that are in both files already are passed over.
         self._seen = _seq_of_line(for_programs, whole)
@@ -110,7 +113,7 @@ class _LogFile:
 
     def _write(self) -> None:
         if self._file is None:
-            self._file = io.FileIO(self._path, "a")
+            self._file = open_to_append(self._path)
         while self._waiting:
             del self._waiting[: self._file.write(self._waiting)]
 

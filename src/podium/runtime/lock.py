@@ -89,7 +89,9 @@ class RunLock:
         self._file = file
 
     def _try(self) -> bool:
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        if self._path.is_symlink():  # a step put it there: what it leads to is not ours
+            self._path.unlink(missing_ok=True)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

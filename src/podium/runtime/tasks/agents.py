@@ -35,6 +35,7 @@ from podium.ports.provider import (
     Providers,
     Usage,
 )
+from podium.runtime.own_files import write_new
 from podium.runtime.rundir import NewFile, inside
 from podium.runtime.tasks import long_prompts, paths
 from podium.runtime.tasks.caps import cap_of, exceeded
@@ -294,7 +295,7 @@ class AgentTasks:
             request.folder.mkdir(mode=0o700, exist_ok=True)
         unmasked = self._unmasked(order, request)
         for path, content in call.files.items():
-            path.write_bytes(content)
+            write_new(path, content)
         values = self._host.directory.output_values(order.path, order.attempt)
         Path(values).unlink(missing_ok=True)
         prompt = os.memfd_create("prompt")
@@ -390,7 +391,7 @@ class AgentTasks:
         if notes:
             facts["warnings"] = notes
         try:
-            self._host.directory.step_file(order.path, order.attempt, "txt").write_text(text)
+            write_new(self._host.directory.step_file(order.path, order.attempt, "txt"), text.encode())
         except OSError as refused:
             # A copy for people: the answer itself goes into the log.
             facts["warnings"] = notes = [*notes, f"the answer is not among the logs: {reason_of(refused)}"]

@@ -10,6 +10,7 @@ from podium.log.ids import RunId
 from podium.machine.commands import Question, RunTask
 from podium.plan.loading import plan_path, steps_of, walk
 from podium.plan.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Python, Workflow
+from podium.runtime.own_files import write_new
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
 from podium.runtime.tasks.commands import CommandTasks
@@ -201,7 +202,7 @@ class RunTasks:
         if self._host.redactor is not None:
             trace = self._host.redactor.redact(trace)
         with contextlib.suppress(OSError):  # a full disk may be what failed
-            self._host.directory.step_file(order.path, order.attempt, "err").write_text(trace)
+            write_new(self._host.directory.step_file(order.path, order.attempt, "err"), trace.encode())
         return failed(FAILED_BEFORE_START, "INTERNAL_ERROR", typed_reason(defect), retryable=False)
 
     def _workflow_of(self, path: str) -> Workflow:

@@ -10,6 +10,7 @@ from typing import Final
 from uuid import uuid4
 
 from podium.ports.provider import AgentOutcome, AgentRequest, Usage
+from podium.runtime.own_files import write_new
 
 # What is shorter is not the reason: then the session, or the model, has no room for anything.
 _LONG: Final = 100_000
@@ -33,7 +34,7 @@ def in_a_file(request: AgentRequest) -> AgentRequest:
     """The same request; the task stands in a file of the visit, which the agent may read."""
     request.folder.mkdir(mode=0o700, exist_ok=True)
     file = request.folder / "task.md"
-    file.write_text(request.prompt)
+    write_new(file, request.prompt.encode())
     size = file.stat().st_size
     prompt = (
         f"Your task is too long for one message. All of it ({size} bytes) is in this file:\n\n{file}\n\n"

@@ -10,11 +10,13 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from podium.log.redaction import Redactor
 from podium.plan.plan import Limits
+from podium.runtime.own_files import open_new
 from podium.runtime.rundir import NewFile
 from podium.runtime.tasks.caps import Exceeding, cap_of
 from podium.runtime.tasks.cutting import cut_bytes, tail_of_bytes
@@ -49,7 +51,7 @@ class Output:
         self._log = log
         # How much the pipe holds, if that matters.
         self.room = room
-        self._file: BinaryIO | None = None
+        self._file: FileIO | None = None
         self._masking = redactor.stream() if redactor is not None else None
         self._keep = keep
         self._whole = whole
@@ -83,7 +85,7 @@ class Output:
             return
         try:
             if self._file is None:
-                self._file = Path(self._log).open("wb", buffering=0)  # noqa: SIM115 - see `close`
+                self._file = open_new(self._log)
             self._file.write(chunk)
         except OSError as error:
             self._fail(error)

@@ -4,12 +4,14 @@ What a file holds is never read as a template, and each has a limit that can be 
 """
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Final
 
 from podium.expressions.templates import render
 from podium.files import read_regular
 from podium.plan.plan import Agent
+from podium.runtime.own_files import open_to_append
 from podium.runtime.rundir import first_inside, inside
 from podium.runtime.tasks.capturing import NotAsExpected
 from podium.runtime.tasks.host import TaskHost
@@ -45,8 +47,9 @@ def keep_prompt(host: TaskHost, order: TaskOrder, prompt: str) -> None:
     shown = host.redactor.redact(prompt) if host.redactor is not None else prompt
     file = host.directory.step_file(order.path, order.attempt, "prompt")
     # A full disk does not keep an agent from being asked.
-    with contextlib.suppress(OSError), file.open("a") as opened:
-        opened.write(f"{_NEXT_TURN if opened.tell() else ''}{shown}")
+    with contextlib.suppress(OSError), open_to_append(file) as opened:
+        before = _NEXT_TURN if opened.seek(0, os.SEEK_END) else ""
+        opened.write(f"{before}{shown}".encode())
 
 
 def _input(name: str, inject: str, host: TaskHost) -> str:

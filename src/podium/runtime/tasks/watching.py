@@ -15,6 +15,7 @@ from typing import Final
 
 from podium.plan.plan import Agent
 from podium.ports.provider import AgentOutcome, AgentRequest, Progress, Provider
+from podium.runtime.own_files import open_new, open_to_append
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
 
@@ -58,9 +59,8 @@ class Watch:
         self._session = session
         known = {"provider": self._provider, "session": session}
         # Half of it, or nothing: then an interrupted attempt begins anew.
-        with contextlib.suppress(OSError), self._session_file.open("wb") as opened:
+        with contextlib.suppress(OSError), open_new(self._session_file) as opened:
             opened.write(json.dumps(known).encode())
-            opened.flush()
             os.fsync(opened.fileno())
 
     def hear(self, line: bytes) -> None:
@@ -117,7 +117,7 @@ class Watch:
 
     def _put(self, content: bytes, *, new: bool = False) -> None:
         try:
-            with self._progress_file.open("wb" if new else "ab") as opened:
+            with (open_new if new else open_to_append)(self._progress_file) as opened:
                 opened.write(content)
         except OSError:
             self._left = -1

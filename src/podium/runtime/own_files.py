@@ -1,0 +1,86 @@
+"""Writing into the directory of a run, which steps know and can write to: no link that they left there is followed.
+
+A step could put a symbolic or a hard link, or a link in the place of a folder, where the driver is about to write, and
+so make it overwrite a file of somebody else. So a new file is always a new file, what is continued has one name only,
+and the two folders above it are opened without following links.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_TRIES: Final = 20
+
+
+def open_new(path: str | Path) -> FileIO:
+    """An empty file; what had its name is gone."""
+    with _folder_of(path) as (folder, name):
+        return FileIO(_create(folder, name), "wb")
+
+
+def open_to_append(path: str | Path) -> FileIO:
+    """The file, or a new one if it is not there or is not ours alone."""
+    with _folder_of(path) as (folder, name):
+        with contextlib.suppress(OSError):
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            file = os.open(name, flags, dir_fd=folder)
+            if _is_ours_alone(os.fstat(file)):
+                return FileIO(file, "ab")
+            os.close(file)
+        return FileIO(_create(folder, name), "ab")
+
+
+def write_new(path: str | Path, content: bytes) -> None:
+    with open_new(path) as file:
+        left = memoryview(content)
+        while left:
+            left = left[file.write(left) :]
+
+
+def remove_links(path: Path) -> None:
+    """A file that is about to be read and cut is removed if it is a link, or has another name elsewhere."""
+    with contextlib.suppress(FileNotFoundError):
+        if not _is_ours_alone(path.lstat()):
+            path.unlink()
+
+
+def _create(folder: int, name: str) -> int:
+    for _ in range(_MAX_TRIES):
+        try:
+            return os.open(name, _NEW, 0o666, dir_fd=folder)
+        except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+    raise FileExistsError(f"{name!r} comes back as often as it is removed")
+
+
+def _is_ours_alone(found: os.stat_result) -> bool:
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
+@contextlib.contextmanager
+def _folder_of(path: str | Path) -> Iterator[tuple[int, str]]:
+    head, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - a log of every step: `Path` is slow
+    root, middle, last = head.rsplit("/", 2) if head.count("/") > 1 else ("/", ".", head)
+    with (
+        _opened(root or "/", None) as above,
+        _opened(middle, above) as between,
+        _opened(last, between) as folder,
+    ):
+        yield folder, name
+
+
+@contextlib.contextmanager
+def _opened(name: str, above: int | None) -> Iterator[int]:
+    flags = _FOLDER if above is not None else _FOLDER & ~os.O_NOFOLLOW
+    folder = os.open(name, flags, dir_fd=above)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
