@@ -36,6 +36,39 @@ def test_an_output_file_that_would_not_be_whole_is_not_kept(tmp_path: Path) -> N
     assert not place.file("artifacts/big").exists()
 
 
+SELF_WRITTEN = {
+    "command": "command: [sh, -c, '{script} \"$PODIUM_ARTIFACTS\"']",
+    "python": "python: writing:it",
+}
+
+
+@pytest.mark.rule("D36")
+@pytest.mark.parametrize("kind", SELF_WRITTEN)
+@pytest.mark.parametrize("name", ["big", "folder"])
+def test_an_expected_file_that_is_too_large_fails_its_step(tmp_path: Path, kind: str, name: str) -> None:
+    script = "mkdir -p folder/deep; head -c 50000 /dev/zero > folder/deep/part; head -c 50000 /dev/zero > big"
+    (tmp_path / "write.sh").write_text(f'cd "$1"; {script}')
+    (tmp_path / "writing.py").write_text(
+        "import os, subprocess\n"
+        "def it(): subprocess.run(['sh', 'write.sh', os.environ['PODIUM_ARTIFACTS']], check=True)\n"
+    )
+    step = SELF_WRITTEN[kind].format(script="sh write.sh")
+    place, code = failed_with(
+        tmp_path, f"{step}, expect: {{files: [{name}]}}, limits: {{max_artifact_size: 40K}}"
+    )
+    assert code == "ARTIFACT_LIMIT_EXCEEDED"
+    message = place.state()["steps"]["A"]["error"]["message"]
+    assert f"{name!r} has 50,000 bytes, more than 40,000 (limits.max_artifact_size)" in message
+
+
+@pytest.mark.rule("D36")
+def test_the_output_file_of_a_function_respects_its_limit(tmp_path: Path) -> None:
+    (tmp_path / "long.py").write_text("def it(): return 'x' * 50_000\n")
+    place, code = failed_with(tmp_path, "python: long:it, output_file: out, limits: {max_artifact_size: 40K}")
+    assert code == "ARTIFACT_LIMIT_EXCEEDED"
+    assert list(place.file("artifacts").iterdir()) == []
+
+
 @pytest.mark.rule("D36")
 def test_a_function_that_floods_its_log_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "flood.py").write_text("def it():\n    while True: print('x' * 1000)\n")

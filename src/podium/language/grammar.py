@@ -152,7 +152,8 @@ _LIMITS = Record(
             "More fails the step.",
         ),
         "max_artifact_size": Field(
-            _SIZE, "The most that `output_file` may hold (default 1G). More fails the step."
+            _SIZE,
+            "The most that `output_file`, and each of `expect.files`, may hold (default 1G). More fails the step.",
         ),
     },
 )

@@ -419,9 +419,8 @@ class AgentTasks:
                 facts["lines"] = lines_of(text)
             elif body.work.capture == "json" and "json" not in facts:
                 facts["json"] = parse_json(text)
-            check_files(
-                paths.expected_files(body.work, order.lookup, self._host.directory), self._host.directory
-            )
+            expected = paths.expected_files(body.work, order.lookup, self._host.directory)
+            check_files(expected, self._host.directory, body.work.limits)
         except PodiumError as unmet:
             return failed(1, unmet.code, str(unmet), **facts)
         return completed(**facts)

@@ -1,4 +1,4 @@
-"""How much a step may write: its log, the body of an HTTP answer, its `output_file`.
+"""How much a step may write: its log, the body of an HTTP answer, its `output_file` and the files it promises.
 
 Passing a cap ends the step with a code of its own; what was written so far stays in the log. A file that would not be
 whole is not kept. The defaults are generous: they keep a program that has gone mad from filling the disk.
@@ -46,6 +46,14 @@ def exceeded(kind: Kind, cap: int) -> CapExceeded:
     error, what = _ERRORS[kind]
     return error(
         f"{what} is larger than {cap:,} bytes (limits.max_{kind}_size); raise the limit, or write less"
+    )
+
+
+def too_large(name: str, size: int, cap: int) -> ArtifactTooLarge:
+    """Of a file that a step has written itself."""
+    return ArtifactTooLarge(
+        f"the artifact {name!r} has {size:,} bytes, more than {cap:,} (limits.max_artifact_size); "
+        "raise the limit, or write less"
     )
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 from podium.errors import PodiumError
 from podium.expressions.json_schema import schema_problem
 from podium.log.events import MAX_PAYLOAD_BYTES
-from podium.plan.plan import Work, Workflow
+from podium.plan.plan import Limits, Work, Workflow
 from podium.runtime.rundir import RunDirectory, inside
+from podium.runtime.tasks.caps import cap_of, too_large
 from podium.runtime.tasks.cutting import cut_bytes
 from podium.runtime.tasks.output import STDERR_TAIL, Output
 
@@ -86,11 +87,22 @@ def _no_json(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def check_files(files: Sequence[str], directory: RunDirectory) -> None:
-    """Raises `NotAsExpected` unless the step has left the files it promised."""
+def check_files(files: Sequence[str], directory: RunDirectory, limits: Limits | None) -> None:
+    """Raises `NotAsExpected` unless the step has left the files it promised, `ArtifactTooLarge` if one is too large."""
     for name in files:
-        if not inside(directory.artifacts, name, what="expected file").exists():
+        found = inside(directory.artifacts, name, what="expected file")
+        if not found.exists():
             raise NotAsExpected(f"the step did not write {name!r} into the artifacts")
+        if (size := _size_of(found)) > (cap := cap_of("artifact", limits)):
+            raise too_large(name, size, cap)
+
+
+def _size_of(path: Path) -> int:
+    """Of a file, or of all files below a folder; links are not followed."""
+    if not path.is_dir():
+        return path.stat().st_size
+    found = (file.lstat() for file in path.rglob("*"))
+    return sum(one.st_size for one in found if stat.S_ISREG(one.st_mode))
 
 
 def check_schema(work: Work, facts: dict[str, Any], output: Output | None = None) -> None:

@@ -166,7 +166,7 @@ class CommandTasks:
                 facts |= kept
             if not ended.code:
                 facts |= captured_facts(out, work)
-                check_files(prepared.expected_files, self._host.directory)
+                check_files(prepared.expected_files, self._host.directory, prepared.limits)
                 check_schema(work, facts, out)
         except PodiumError as error:
             unmet = error

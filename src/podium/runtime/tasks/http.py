@@ -187,7 +187,7 @@ class Prepared:
             if self.file is not None:
                 facts |= await self.file.keep(held_a_secret=self.out.held_a_secret)
             facts |= captured_facts(self.out, self.work)
-            check_files(self._files, self.host.directory)
+            check_files(self._files, self.host.directory, self.work.limits)
             check_schema(self.work, facts, self.out)
         except PodiumError as unmet:
             return failed(1, unmet.code, str(unmet), **facts)

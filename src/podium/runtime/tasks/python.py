@@ -17,6 +17,7 @@ from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.plan.plan import Python
 from podium.runtime.tasks import families, paths
+from podium.runtime.tasks.caps import cap_of, exceeded
 from podium.runtime.tasks.capturing import (
     check_files,
     check_schema,
@@ -251,8 +252,12 @@ class Prepared:
     async def _kept(
         self, file: paths.OutputFile, text: str, facts: dict[str, Any], *, held_a_secret: bool
     ) -> TaskResult:
+        content, cap = text.encode(), cap_of("artifact", self.work.limits)
         try:
-            file.new.write(text.encode())
+            if len(content) > cap:
+                file.new.discard()
+                raise exceeded("artifact", cap)
+            file.new.write(content)
             facts |= await file.keep(held_a_secret=held_a_secret)
         except PodiumError as unmet:
             return failed(1, unmet.code, str(unmet), **facts)
@@ -260,7 +265,7 @@ class Prepared:
 
     def _as_expected(self, facts: dict[str, Any]) -> TaskResult:
         try:
-            check_files(self._files, self._host.directory)
+            check_files(self._files, self._host.directory, self.work.limits)
             check_schema(self.work, facts)
         except PodiumError as unmet:
             return failed(1, unmet.code, str(unmet), **facts)
