@@ -904,7 +904,7 @@ FAULTS: Final[list[Fault]] = [
         "the traceback of a defect is lost",
         drop(
             "runtime/tasks/dispatch.py:RunTasks._failed_by",
-            "self._host.directory.step_file(order.path, order.attempt, 'err').write_text(trace)",
+            "write_new(self._host.directory.step_file(order.path, order.attempt, 'err'), trace.encode())",
         ),
     ),
     fault(
