@@ -407,7 +407,7 @@ def test_a_run_that_waits_for_a_person_can_be_left_and_taken_up(place: Place) ->
     assert not place.file(".lock").exists()
     began = time.monotonic()
     place.run("resume", place.run_id, "--no-wait", "--quiet", code=5)
-    assert time.monotonic() - began < 8, "nobody holds its lease"
+    assert time.monotonic() - began < 25, "less than a lease: it was given up"
     place.run("approve", place.run_id, "--store", str(place.runs / "podium.db"))
     place.run("resume", place.run_id, "--no-wait")
     assert story(place) == ["A", "B"]

@@ -165,14 +165,13 @@ def test_a_statement_that_others_hold_up_is_not_waited_for(server: PostgresServe
     async def scenario() -> None:
         store = await PostgresStore.open(server.conninfo, budget=timedelta(seconds=0.3))
         await started(store)
-        began = time.monotonic()
         with psycopg.connect(server.conninfo) as beside:
+            # Until both have given up: without a limit they would wait for ever.
             beside.execute("LOCK TABLE podium.events IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(StoreUnavailable, match="statement timeout"):
                 await store.append(R1, [event("r1", "SignalAccepted", subject="s")])
             with pytest.raises(StoreUnavailable):
                 await store.read(R1)
-        assert time.monotonic() - began < 5
         assert (await store.append(R1, [event("r1", "SignalAccepted", subject="s")]))[0].record.run_seq == 3
         await store.close()
 

@@ -58,7 +58,7 @@ def test_a_live_holder_is_waited_for_and_then_named(path: Path) -> None:
         began = time.monotonic()
         with pytest.raises(RunLocked, match=f"process {holder.pid} on here"):
             take(RunLock(path, "r1"), wait=0.3)
-        assert 0.3 <= time.monotonic() - began < 5
+        assert time.monotonic() - began >= 0.3
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
         take(RunLock(path, "r1"))
