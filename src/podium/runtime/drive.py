@@ -75,6 +75,10 @@ class LogDoesNotFit(PodiumError):
     code = "LOG_DOES_NOT_FIT"
 
 
+class _LeaseLapsed(Exception):
+    """While the store was away. Not an answer of the store: it may be readable and still not writable."""
+
+
 class Tasks(Protocol):
     """Carries out tasks. `start` returns at once; the result is handed to `done`."""
 
@@ -520,11 +524,30 @@ class Driver:
     async def _append(self, writes: list[EventWrite], batch: "_Batch") -> Sequence[AppendedEvent]:
         try:
             appended = await self._append_under(self._fence, writes, batch)
-            self._outages.succeeded()  # the watcher may have found the store away meanwhile
+            self._outages.stored()  # the watcher may have found the store away meanwhile
             return appended
         except StoreUnavailable as error:
-            again = lambda: self._append_under(self._fence, writes, batch)  # noqa: E731
-            return await self._outages.outlast(error, again, tried=WRITE_BUDGET)
+            again = partial(self._append_again, writes, batch)
+            try:
+                return await self._outages.outlast(error, again, tried=WRITE_BUDGET)
+            except _LeaseLapsed:
+                # Decided again, without the tasks. The lease keeper ends the suspension when it has claimed the lease.
+                self._is_suspended = True
+                if batch.only_starts_tasks:
+                    self._outages.stop_waiting()
+                raise LogMoved(self._identity.run_id, ()) from None
+
+    async def _append_again(self, writes: list[EventWrite], batch: "_Batch") -> Sequence[AppendedEvent]:
+        """After an outage. The lease may have lapsed, and another run may work in the slot: then no task starts."""
+        if batch.starts_tasks and await self._has_lapsed():
+            raise _LeaseLapsed
+        return await self._append_under(self._fence, writes, batch)
+
+    async def _has_lapsed(self) -> bool:
+        fence = self._fence
+        held = await self._world.log.held_lease(self._identity.run_id)
+        # If it was claimed again while the store was asked, the fence is another one.
+        return fence == self._fence and (held is None or not held.is_live)
 
     async def _append_under(
         self, fence: Fence, writes: list[EventWrite], batch: "_Batch"
@@ -795,6 +818,11 @@ class _Batch:
     @property
     def starts_tasks(self) -> bool:
         return bool(self._begun)
+
+    @property
+    def only_starts_tasks(self) -> bool:
+        """Nothing is left to be stored if the tasks do not start."""
+        return all(write.event_type == EventType.STEP_STARTED for write in self.writes)
 
     def undo(self) -> None:
         """It was refused: what was to begin has not begun, and what has ended is not recorded."""

@@ -70,13 +70,18 @@ class Outages:
             except StoreUnavailable as again:
                 error = again
             except PodiumError:
-                self._answered()  # a refusal is an answer, too: the lease may have lapsed meanwhile
+                self.stored()  # a refusal is an answer, too: the lease may have lapsed meanwhile
                 raise
             else:
-                self._answered()
+                self.stored()
                 return result
 
-    def _answered(self) -> None:
+    def stop_waiting(self) -> None:
+        """What waited to be stored is not to be stored any more."""
+        self._is_waited_for = False
+
+    def stored(self) -> None:
+        """What had to be stored is, or was refused."""
         self._is_waited_for = False
         self.succeeded()
 

@@ -212,11 +212,13 @@ def test_a_run_that_lost_its_slot_starts_nothing_until_it_has_one_again() -> Non
         await asyncio.sleep(50)
         full[0] = "the limit"
         await asyncio.sleep(100)
-        # C was decided on while there was a slot.
-        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B", "C"]
+        # C was decided on while there was a slot, but not recorded before it was lost.
+        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B"]
         assert (await away.run.log())[-1].event_type == EventType.STEP_COMPLETED
+        assert [notice.is_over for notice in away.notices] == [False, True]
         full[0] = None
         assert (await driving).event_type == EventType.RUN_COMPLETED
+        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B", "C", "D"]
         assert keeper.lease.fence.generation > 1
 
     run_virtually(scenario())
