@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from podium.api import Podium, Run, Workflow, open, resume, resume_async, run, run_async  # noqa: A004
-    from podium.engines.local import RunExists
+    from podium.engines.creation import RunExists
     from podium.errors import PodiumError, RunNotFound, StoreUnavailable
     from podium.language.diagnostics import Diagnostic
     from podium.nodes.contract import Contract, InvalidContract, load_contract, read_contract
@@ -69,7 +69,7 @@ _HOME_OF = {
     "Reason": "podium.operations.explaining",
     "Result": "podium.operations.results",
     "Run": "podium.api",
-    "RunExists": "podium.engines.local",
+    "RunExists": "podium.engines.creation",
     "RunLocked": "podium.runtime.lock",
     "RunNotFound": "podium.errors",
     "StepResult": "podium.operations.results",

@@ -52,7 +52,7 @@
     ├── NoWorktree                   runtime/tasks/worktrees.py      git, the repository or its first commit is missing
     ├── ReplayMiss                   runtime/tasks/recordings.py     the recording has no answer to this question
     ├── RecordingUnusable            runtime/tasks/recordings.py     a folder or file that cannot be used as a recording
-    ├── RunExists                    engines/local.py                the run id is taken
+    ├── RunExists                    engines/creation.py             the run id is taken
     ├── RunEndedAlready              engines/local.py                the run has ended and cannot be resumed
     ├── OtherRules                   engines/local.py                started by a version that decides differently
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept

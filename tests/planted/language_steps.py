@@ -268,7 +268,7 @@ FAULTS: Final[list[Fault]] = [
         "D33",
         "the values of secrets are part of the run's beginning",
         before(
-            "engines/local.py:LocalEngine._start",
+            "engines/start.py:start_facts",
             "return ...",
             "facts = {**facts, 'secrets': dict(host.secrets)}",
         ),
@@ -827,7 +827,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R071",
         "ids of runs tell when and where they were made",
-        swap("engines/local.py:LocalEngine.create", "uuid4()", "__import__('uuid').uuid1()"),
+        swap("engines/creation.py:create_run", "uuid4()", "__import__('uuid').uuid1()"),
     ),
     fault(
         "R072",
@@ -892,7 +892,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R085",
         "the cancel mark is removed and not acted on",
-        drop("engines/local.py:_keep_up", "driving.cancel('asked for by .cancel')"),
+        drop("engines/local.py:_keep_up", "control.cancel('asked for by .cancel')"),
     ),
     fault(
         "R086",

@@ -9,7 +9,7 @@ _DRIVER = "runtime/drive.py:Driver"
 _KEEPER = "runtime/lease_keeper.py:LeaseKeeper"
 _OUTAGES = "runtime/outages.py:Outages"
 _SLOTS = "runtime/slots.py:SlotWaiter"
-_ENGINE = "engines/local.py:LocalEngine"
+_CLAIM = "engines/claims.py:Claim"
 _CLOCK = "runtime/drive_clock.py:DriveClock"
 _LOCK = "runtime/lock.py:RunLock"
 _WRITER = "stores/sqlite/writer.py:Writer"
@@ -148,7 +148,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP05",
         "a run that was refused stays open",
-        drop(f"{_ENGINE}._claim_with_slot", "await self._end_before_start(run)"),
+        drop(f"{_CLAIM}._lease_with_slot", "await self._end_before_start(run)"),
     ),
     fault(
         "OP05", "reject waits", swap(f"{_SLOTS}.wait", "self._concurrency.on_conflict == 'reject'", "False")
@@ -284,12 +284,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP09",
         "a lease whose holder is gone has to lapse",
-        swap(f"{_ENGINE}._claim_soon", "holders.is_gone(held.lease.owner)", "False"),
+        swap(f"{_CLAIM}.lease", "holders.is_gone(held.lease.owner)", "False"),
     ),
     fault(
         "OP09",
         "a driver without a lock file is not named",
-        swap(f"{_ENGINE}._take_lock", "locked.holder is None", "False"),
+        swap(f"{_CLAIM}.lock", "locked.holder is None", "False"),
     ),
     fault(
         "OP12",

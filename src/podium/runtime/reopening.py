@@ -50,18 +50,19 @@ class Reopening:
         end = await last_end(self._store, self._seen) if self.is_wanted else None
         return end is not None and end.event_type == EventType.RUN_COMPLETED and end.run_seq == self._wanted
 
-    async def check(self) -> None:
-        """Raises `NotAsDecided` if the run is no longer as the caller saw it."""
-        run = await self._store.get_run(self.run_id)
+    async def check(self, run: Run | None = None) -> Run:
+        """The run's row. Raises `NotAsDecided` if the run is no longer as the caller saw it."""
+        run = run or await self._store.get_run(self.run_id)
         if not self.is_wanted:
             if run.status not in TERMINAL:
                 await self._note_driver()
             elif self._was_open:
                 raise NotAsDecided(self._ended_elsewhere(run))
-            return
+            return run
         end = await last_end(self._store, run)
         if end is None or end.run_seq != self._wanted:
             raise NotAsDecided(await self._reopened_elsewhere(run))
+        return run
 
     async def carry_out(self, lease: Lease) -> None:
         """Record it under the lease. The end itself says which opening it closed."""

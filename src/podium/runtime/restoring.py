@@ -76,6 +76,15 @@ async def files_to_keep(directory: RunDirectory, make: MakeFolder | None) -> dic
     return contents
 
 
+async def keep_or_restore(store: Store, directory: RunDirectory, run: Run, make: MakeFolder | None) -> None:
+    """What a run needs is in the store and in its directory; whichever lacks it gets it from the other."""
+    run_id = run.identity.run_id
+    if run.head > 1 and not await store.list_kept(run_id):
+        await store.keep(run_id, await files_to_keep(directory, make))
+    elif directory.is_lost:
+        await restore_files(store, directory, run, values_of(store, run_id, directory, make)())
+
+
 async def write_views(
     store: Store, clock: Clock, directory: RunDirectory, run: Run, values: Callable[[], RunValues]
 ) -> None:

@@ -1,0 +1,126 @@
+"""How a process gets a run: its lock file on this host, its lease in the store, and a slot if the run shares a key.
+
+A run belongs to the process that holds its lease. A process that was thought dead and comes back cannot write any more.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from podium.engines.control import Control
+from podium.engines.parts import LocalParts
+from podium.log.events import EventType, encode_payload
+from podium.log.ids import RunId
+from podium.log.leases import HeldLease, Lease
+from podium.log.runs import Run
+from podium.log.transitions import RunStatus
+from podium.plan.plan import Concurrency
+from podium.ports.engine import Notice
+from podium.runtime import holders
+from podium.runtime.lock import RunLock, RunLocked
+from podium.runtime.reopening import NotAsDecided, Reopening
+from podium.runtime.slots import ConcurrencyLimit, SlotWaiter
+from podium.runtime.writing import new_event
+
+# How much longer than a lease lasts its lapse is waited for.
+_LAPSE_MARGIN: Final = timedelta(seconds=5)
+_LOOK_SECONDS: Final = 0.1
+
+
+class Claim:
+    """One process on its way to one run."""
+
+    def __init__(
+        self, parts: LocalParts, reopening: Reopening, lock: RunLock, concurrency: Concurrency | None
+    ) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._reopening = reopening
+        self._run_id: RunId = reopening.run_id
+        self._lock = lock
+        self._concurrency = concurrency
+        self.slots = concurrency.limit if concurrency is not None else None
+
+    async def lock(self, patience: float) -> Lease | None:
+        """Take the lock file, with the lease if its holder left it; names a process whose lock file is damaged."""
+        try:
+            return await self._lock.take(self._claim_as_decided, wait=patience)
+        except NotAsDecided:
+            raise
+        except RunLocked as locked:
+            held = await self._store.held_lease(self._run_id) if locked.holder is None else None
+            if held is None:
+                raise
+            raise RunLocked(self._run_id, holders.describe(held.lease.owner)) from None
+
+    async def lease(self, run: Run, control: Control, notify: Callable[[Notice], None] | None) -> Lease:
+        """The lease of a process that is gone on this host is given up for it; any other lapses in its time."""
+        before = self._lock.lease_before()
+        if before is not None:
+            await self._store.release(before)
+        if self._concurrency is not None:
+            return await self._lease_with_slot(run, self._concurrency, control, notify)
+        began = asyncio.get_running_loop().time()
+        while True:
+            lease = await self._claim()
+            if lease is not None:
+                return lease
+            held = await self._store.held_lease(self._run_id)
+            if held is not None and holders.is_gone(held.lease.owner):
+                await self._store.release(held.lease)
+                continue
+            self._check_wait(held, asyncio.get_running_loop().time() - began)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _claim(self) -> Lease | None:
+        parts = self._parts
+        claim = partial(self._store.claim, self._run_id, owner=parts.owner, ttl=parts.lease, slots=self.slots)
+        return await parts.patiently(self._run_id, claim)
+
+    async def _claim_as_decided(self) -> Lease | None:
+        """While another process holds the run: it may have done what this one was asked for."""
+        await self._reopening.check()
+        return await self._claim()
+
+    async def _lease_with_slot(
+        self, run: Run, concurrency: Concurrency, control: Control, notify: Callable[[Notice], None] | None
+    ) -> Lease:
+        parts = self._parts
+        waiter = SlotWaiter(
+            self._store, parts.clock, run, concurrency, owner=parts.owner, ttl=parts.lease, notify=notify
+        )
+        try:
+            lease = await waiter.wait(self._claim, lambda: control.is_cancelled)
+        except ConcurrencyLimit:
+            await self._end_before_start(run)
+            raise
+        if lease is None:
+            control.was_queued = True
+            lease = await self._claim_to_end()
+        return lease
+
+    async def _claim_to_end(self) -> Lease:
+        """A lease that is never live, and so takes no slot: enough to record the end of a run that never started."""
+        lease = await self._store.claim(self._run_id, owner=self._parts.owner, ttl=timedelta())
+        if lease is None:
+            raise RunLocked(self._run_id, None)
+        return lease
+
+    async def _end_before_start(self, run: Run) -> None:
+        """A run that was refused after it was created does not stay open."""
+        if run.status not in (RunStatus.PENDING, RunStatus.APPROVED):
+            return
+        lease = await self._claim_to_end()
+        payload = encode_payload({"exitCode": 2, "reason": "concurrency limit"})
+        write = new_event(run.identity, EventType.RUN_CANCELLED, self._parts.now(), payload)
+        await self._store.append(self._run_id, [write], fence=lease.fence)
+        await self._store.release(lease)
+
+    def _check_wait(self, held: HeldLease | None, waited: float) -> None:
+        """A live process here, whose lock file was deleted, is waited for as with one; others until they lapse."""
+        lives_here = held is not None and holders.is_alive_here(held.lease.owner)
+        longest = self._parts.lock_wait if lives_here else self._parts.lease + _LAPSE_MARGIN
+        if waited > longest.total_seconds():
+            raise RunLocked(self._run_id, holders.describe(held.lease.owner) if held is not None else None)

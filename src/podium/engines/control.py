@@ -1,0 +1,110 @@
+"""What a person can do to a run that this process drives, and when the process leaves it.
+
+A run is left when nothing in it moves by itself and the caller does not want to wait; it stays open in the store.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import uuid4
+
+from podium.errors import PodiumError
+from podium.log.events import EventType
+from podium.log.ids import RunId
+from podium.machine.obligations import Obligation
+from podium.ports.store import Store
+from podium.runtime.drive import Driver, PendingEvent
+from podium.runtime.outages import Outages
+
+_IDLE_SECONDS: Final = 0.1
+_FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
+# Also while a run is held. Tasks that wait for a slot wait for its release, too.
+_MOVING: Final = frozenset({"probe", "record", "start"})
+
+
+class Control:
+    """The `Driving` of a caller; from the moment on at which the run is ours."""
+
+    def __init__(self) -> None:
+        self._driver: Driver | None = None
+        self._outages: Outages | None = None
+        self.is_cancelled = False
+        # Cancelled while it waited for a slot: it never starts.
+        self.was_queued = False
+        # Asked for before there was a driver.
+        self._early: list[PendingEvent] = []
+
+    def begin(self, driver: Driver, outages: Outages) -> None:
+        self._driver = driver
+        self._outages = outages
+        for pending in self._early:
+            driver.submit(pending)
+
+    def cancel(self, reason: str, *, force: bool = False) -> None:
+        if force and self._outages is not None:
+            # What is asked for cannot be recorded while the store is away: the run is left as it is.
+            self._outages.give_up()
+        self.is_cancelled = True
+        signal_id = str(uuid4())
+        payload = {
+            "signalId": signal_id,
+            "signalType": "EMERGENCY_STOP" if force else "CANCEL",
+            "payload": {"reason": reason},
+        }
+        pending = PendingEvent(EventType.SIGNAL_ACCEPTED, payload=payload, subject=signal_id)
+        if self._driver is None:
+            self._early.append(pending)
+        else:
+            self._driver.submit(pending)
+
+
+class Left(Exception):
+    """This process does not wait for what the run waits for."""
+
+
+async def leave_when_idle(store: Store, run_id: RunId, driver: Driver, *, no_wait: bool) -> None:
+    """Until nothing runs and only a person can let the run continue; what the machine knows has to be all there is.
+
+    Without `no_wait` only a used-up budget is left: no answer at a terminal could pay.
+    """
+    while True:
+        await asyncio.sleep(_IDLE_SECONDS)
+        machine = driver.machine
+        if not no_wait and "budget" not in machine.hold.reasons:
+            continue
+        seq = machine.last_seq
+        with contextlib.suppress(PodiumError):
+            head = (await store.get_run(run_id)).head
+            if driver.machine is machine and head == seq == machine.last_seq and driver.running == 0:
+                reason = _idle_because(machine.obligations())
+                if reason is not None:
+                    driver.revoke(Left(reason))
+                    return
+
+
+def _idle_because(owed: Sequence[Obligation]) -> str | None:
+    """What keeps a run in which nothing moves by itself; None if something does, or is about to."""
+    kinds = {one.kind for one in owed}
+    if "hold" in kinds:
+        if kinds & _MOVING:
+            return None
+        out_of_money = any(one.kind == "hold" and one.subject == "budget" for one in owed)
+        return "out of budget" if out_of_money else "paused"
+    return "waiting" if kinds & _FOR_A_PERSON and kinds <= _FOR_A_PERSON | {"limit"} else None
+
+
+async def report_waiting(driver: Driver, on_waiting: Callable[[Sequence[Obligation]], None]) -> None:
+    """Soon after what the run waits for has changed; a run with much to look through is looked through less often."""
+    reported: tuple[int, int] | None = None
+    loop = asyncio.get_running_loop()
+    pause = _IDLE_SECONDS
+    while True:
+        await asyncio.sleep(pause)
+        machine = driver.machine
+        now = (id(machine), machine.last_seq)
+        if now != reported and machine.root is not None:
+            began = loop.time()
+            on_waiting(machine.obligations())
+            pause = max(_IDLE_SECONDS, 20 * (loop.time() - began))
+            reported = now

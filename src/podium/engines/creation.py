@@ -1,0 +1,145 @@
+"""Creating a run: what it needs is checked, the store decides whether the id is free, then its directory is written."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+
+from podium.engines.parts import LocalParts
+from podium.errors import InvalidId, PodiumError, RunNotFound, RunRequestConflict
+from podium.log.events import EventType, EventWrite, RunIdentity
+from podium.log.ids import RunId, check_id
+from podium.log.payloads import RunQueued
+from podium.log.runs import NewRun, Run
+from podium.plan.canonical import canonical_sha256
+from podium.plan.loading import plan_bytes, steps_of
+from podium.plan.plan import Agent
+from podium.ports.engine import Notice, RunRequest
+from podium.ports.store import CreatedRun
+from podium.runtime.plan_file import PLAN, WORKFLOW
+from podium.runtime.run_file import write_run_file
+from podium.runtime.rundir import write_atomically, write_private
+from podium.runtime.slots import concurrency_key
+from podium.runtime.spilling import NewValues, is_value, spill
+from podium.runtime.writing import new_event
+
+_STORE_FILE: Final = "podium.db"
+
+
+class RunExists(PodiumError):
+    code = "RUN_EXISTS"
+
+
+async def create_run(
+    parts: LocalParts, request: RunRequest, notify: Callable[[Notice], None] | None = None
+) -> RunId:
+    run_id = RunId(request.run_id or str(uuid4()))
+    await _check_id(parts, run_id)
+    await _check_needs(parts, request, run_id)
+    encoded = plan_bytes(request.plan)
+    new = _new_run(parts, request, run_id, sha256(encoded).hexdigest())
+    values = NewValues()
+    payload = await spill(_asked(request), values)
+    queued = new_event(new.identity, EventType.RUN_QUEUED, parts.now(), payload)
+    contents = {PLAN: encoded, WORKFLOW: request.source, **values.contents}
+    create = partial(parts.store.create_run, new, [queued], contents)
+    try:
+        created = await parts.patiently(run_id, create, notify)
+    except RunRequestConflict as conflict:
+        raise _exists(run_id) from conflict
+    await _check_ours(parts, created, queued)
+    await _write_directory(parts, created.run, contents)
+    if request.env_files is not None:
+        write_private(parts.directory(run_id).env_key, request.env_files.key)
+    return run_id
+
+
+async def _check_id(parts: LocalParts, run_id: RunId) -> None:
+    """Before anything is checked or made; creating the run in the store decides it for good."""
+    check_id("run_id", run_id)
+    if run_id.startswith(_STORE_FILE):
+        # The files of the store are beside the directories of runs.
+        raise InvalidId(
+            f"{run_id!r} is not a possible run id: names that start with {_STORE_FILE!r} are the store's"
+        )
+    with contextlib.suppress(RunNotFound):
+        await parts.store.get_run(run_id)
+        raise _exists(run_id)
+    directory = parts.directory(run_id)
+    # An empty directory is not a run: the process that made it may have been killed before there was one.
+    if directory.state.exists() or (directory.logs / "events.jsonl").exists():
+        raise RunExists(
+            f"{directory.path} has a run {run_id!r} that this store does not have; name its store with --store, "
+            "rebuild a lost one with `podium store rebuild`, or use another id"
+        )
+
+
+async def _check_needs(parts: LocalParts, request: RunRequest, run_id: RunId) -> None:
+    plan = request.plan
+    parts.check(plan, request.workspace).require()
+    if any(isinstance(s.body, Agent) and s.body.workspace == "worktree" for s in steps_of(plan.workflow)):
+        from podium.runtime.tasks import worktrees
+
+        await worktrees.check(parts.host(plan, run_id, request.workspace), run_id)
+
+
+def _new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256: str) -> NewRun:
+    plan = request.plan
+    identity = RunIdentity(
+        run_id=run_id,
+        tenant_id=request.tenant_id,
+        project_id=request.project_id,
+        environment_id=request.environment_id,
+        plan_id=plan.metadata.plan_id,
+        plan_version=plan.metadata.plan_version,
+    )
+    metadata = {"workspace": str(request.workspace.absolute()), "name": plan.metadata.name}
+    return NewRun(
+        identity=identity,
+        plan_sha256=plan_sha256,
+        inputs_sha256=canonical_sha256(request.inputs),
+        priority=plan.priority,
+        concurrency_key=concurrency_key(plan, request.inputs, parts.environment_of(plan)),
+        metadata=msgspec.json.encode(metadata),
+    )
+
+
+def _asked(request: RunRequest) -> dict[str, Any]:
+    asked = RunQueued(
+        original_run_id=request.original_run_id,
+        rerun_from=request.rerun_from,
+        only_changed=request.only_changed,
+        env_files=request.env_files.facts if request.env_files is not None else None,
+    )
+    return {**msgspec.to_builtins(asked), "inputs": request.inputs}
+
+
+async def _check_ours(parts: LocalParts, created: CreatedRun, queued: EventWrite) -> None:
+    """A run that was there already may be ours: the answer to the first try may have been lost."""
+    run_id = created.run.identity.run_id
+    if created.duplicate and (await parts.store.read(run_id, limit=1))[0].event_id != queued.event_id:
+        raise _exists(run_id)
+
+
+async def _write_directory(parts: LocalParts, run: Run, contents: Mapping[str, bytes]) -> None:
+    """Only now: the process that created the run owns its directory. If this is cut short, resume does it."""
+    run_id = run.identity.run_id
+    directory = parts.directory(run_id)
+    directory.make()
+    write_run_file(directory, run)
+    for name, content in contents.items():
+        if is_value(name):
+            await parts.values(run_id)().copy(content)
+        elif name != PLAN:
+            write_atomically(directory.path / name, content, durable=False)
+    write_atomically(directory.plan, contents[PLAN], durable=False)
+
+
+def _exists(run_id: RunId) -> RunExists:
+    return RunExists(
+        f"run {run_id!r} exists already; continue it with `podium resume {run_id}`, or use another id"
+    )

@@ -1,0 +1,100 @@
+"""What a run takes over from an earlier one: everything before a step (rerun), or what has not changed since."""
+
+import contextlib
+from functools import partial
+from typing import Any
+
+from podium.engines.parts import LocalParts
+from podium.errors import PodiumError
+from podium.log.ids import RunId
+from podium.log.leases import Lease
+from podium.log.payloads import RunQueued
+from podium.log.runs import Run
+from podium.plan.plan import Plan
+from podium.runtime.beside import beside
+from podium.runtime.drive import Tasks, World
+from podium.runtime.plan_file import load_plan
+from podium.runtime.reusing import (
+    Before,
+    Reuse,
+    ReusingTasks,
+    before,
+    cached_results,
+    results_before,
+    results_beside,
+)
+from podium.runtime.spilling import is_value, put_back
+from podium.runtime.tasks.host import TaskHost
+
+
+class EarlierRun:
+    """Of one run: what it was asked to take over."""
+
+    def __init__(self, parts: LocalParts, run: Run, plan: Plan, asked: RunQueued) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._run = run
+        self._plan = plan
+        self._original = RunId(asked.original_run_id or "")
+        self._step = asked.rerun_from or ""
+        self._only_changed = asked.only_changed
+        self._is_rerun = bool(self._original and self._step)
+
+    async def start(self, started: dict[str, Any], lease: Lease, world: World) -> bool:
+        """Start a rerun with what its original has recorded before the step; all of it at once, or nothing."""
+        if not self._is_rerun:
+            return False
+        from podium.runtime.takeover import Original, Takeovers
+
+        plan_sha256 = (await self._store.get_run(self._original)).plan_sha256
+        run, run_id = self._run, self._run.identity.run_id
+        await self._take_values_over(run_id)
+        takeovers = Takeovers(self._store, self._plan, run.plan_sha256, run.identity, world.payloads)
+        earlier = Original(self._original, plan_sha256, self._step)
+        takeover = await takeovers.of(earlier, started, self._parts.now())
+        appended = await self._store.append(run_id, takeover.writes, fence=lease.fence)
+        for observer in world.observers:
+            observer([one.record for one in appended])
+        return True
+
+    async def _take_values_over(self, run_id: RunId) -> None:
+        """Events that are taken over refer to large values of the earlier run: this one has them, too."""
+        names = [kept.name for kept in await self._store.list_kept(self._original)]
+        contents = {name: await self._store.kept(self._original, name) for name in names if is_value(name)}
+        directory = self._parts.directory(self._original)
+        if not names and not directory.is_lost:
+            from podium.runtime.restoring import files_to_keep
+
+            contents = await files_to_keep(directory, self._parts.artifacts)
+        for name, content in contents.items():
+            if is_value(name):
+                await self._parts.values(run_id)().put(content, kind="payload")
+
+    async def with_results(self, tasks: Tasks) -> Tasks:
+        """The tasks of a rerun: some have ended in the earlier run."""
+        if not self._is_rerun:
+            return tasks
+        earlier = await results_before(self._store, self._original, self._step) or {}
+        if (is_beside := beside(self._plan, self._step)) is not None:
+            earlier |= await results_beside(self._store, self._original, self._step, is_beside)
+        values = self._parts.values(self._original)()
+        for result in earlier.values():
+            await put_back(result.payload, values)
+        return ReusingTasks(tasks, earlier) if earlier else tasks
+
+    async def reuse(self, host: TaskHost) -> Reuse:
+        cached = partial(cached_results, self._store, self._run)
+        values = lambda run_id: self._parts.values(run_id)()  # noqa: E731
+        return Reuse(host, self._parts.runs, cached, await self._unchanged(), values)
+
+    async def _unchanged(self) -> Before | None:
+        """What has been pruned meanwhile is not known any more: everything is carried out."""
+        if not self._only_changed:
+            return None
+        with contextlib.suppress(PodiumError):
+            known = await self._store.get_run(self._original)
+            plan: Plan | None = None
+            with contextlib.suppress(PodiumError):
+                plan = await load_plan(self._store, self._parts.directory(self._original), known)
+            return await before(self._store, self._original, plan)
+        return None

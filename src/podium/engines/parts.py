@@ -1,0 +1,126 @@
+"""What this process gives to the runs that it drives: store, clock, secrets, providers, and where their files are."""
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from podium.environment import hide_environment
+from podium.errors import StoreUnavailable
+from podium.log.ids import RunId
+from podium.log.times import Timestamp, timestamp
+from podium.plan.loading import located_steps, steps_of
+from podium.plan.plan import PLAIN_WORK, Agent, Call, Plan
+from podium.ports.artifacts import ArtifactStore
+from podium.ports.clock import Clock
+from podium.ports.engine import Notice
+from podium.ports.store import Store
+from podium.runtime.outages import Outages
+from podium.runtime.preflight import Readiness, Surroundings, check_needs
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.spilling import RunValues, values_of
+from podium.runtime.tasks.host import TaskHost
+
+if TYPE_CHECKING:
+    from podium.ports.provider import Provider, Providers
+    from podium.runtime.tasks.recordings import Recordings
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalParts:
+    store: Store
+    clock: Clock
+    runs: Path
+    # The name of this process in leases.
+    owner: str
+    # Where secrets come from.
+    secrets: Mapping[str, str]
+    # Python functions that steps name.
+    inline: dict[str, Callable[..., Any]]
+    lease: timedelta
+    lock_wait: timedelta
+    # How long a store that is away is waited for.
+    outage: timedelta
+    # Where a run's large values are kept, below its directory; made when there is one.
+    artifacts: Callable[[Path], ArtifactStore] | None
+    # Who answers agent steps; asked for by the first plan that has one.
+    providers: "Callable[[], Providers] | None"
+    # Where answers of agents are kept, or come from.
+    recordings: "Recordings | None"
+
+    def now(self) -> Timestamp:
+        return timestamp(self.clock.now())
+
+    def directory(self, run_id: str) -> RunDirectory:
+        return RunDirectory(self.runs, run_id)
+
+    def values(self, run_id: str) -> Callable[[], RunValues]:
+        """Values too large for an event; the folder of their copies is made for the first of them."""
+        return values_of(self.store, run_id, self.directory(run_id), self.artifacts)
+
+    def outages(self, run_id: RunId, notify: Callable[[Notice], None] | None = None) -> Outages:
+        return Outages(run_id, self.now, budget=self.outage, notify=notify)
+
+    async def patiently(
+        self,
+        run_id: RunId,
+        call: Callable[[], Awaitable[_T]],
+        notify: Callable[[Notice], None] | None = None,
+    ) -> _T:
+        """As patient as a driver: a process that is stopped while it writes must not keep others from starting."""
+        try:
+            return await call()
+        except StoreUnavailable as error:
+            return await self.outages(run_id, notify).outlast(error, call)
+
+    # --- what tasks need --------------------------------------------------------------------------
+
+    def environment_of(self, plan: Plan) -> dict[str, str]:
+        """What a workflow may read of the environment."""
+        return {name: os.environ[name] for name in plan.workflow.env_allow if name in os.environ}
+
+    def host(self, plan: Plan, run_id: str, workspace: Path) -> TaskHost:
+        hide_environment()
+        bodies = [step.body for step in steps_of(plan.workflow)]
+        names = frozenset(plan.workflow.secrets).union(
+            *(body.workflow.secrets for body in bodies if isinstance(body, Call)),
+            *(getattr(body, "work", PLAIN_WORK).secrets for body in bodies),
+        )
+        values = {name: self.secrets[name] for name in names if self.secrets.get(name)}
+        of_providers = frozenset(
+            variable.name
+            for provider in self._known_providers(plan)
+            for variable in provider.needs_env
+            if variable.is_secret
+        )
+        return TaskHost.of(self.directory(run_id), workspace, names, values, of_providers, self.inline)
+
+    def providers_for(self, plan: Plan) -> "Providers | None":
+        if self.providers is None or not any(isinstance(s.body, Agent) for s in steps_of(plan.workflow)):
+            return None
+        return self.providers()
+
+    def _known_providers(self, plan: Plan) -> "Iterable[Provider]":
+        """Those of the plan's agent steps that are not described in a workflow itself."""
+        providers = self.providers_for(plan)
+        if providers is None:
+            return ()
+        names = dict.fromkeys(
+            found.step.body.provider
+            for found in located_steps(plan.workflow)
+            if isinstance(found.step.body, Agent) and found.step.body.provider not in found.workflow.providers
+        )
+        return [providers.find(name) for name in names]
+
+    def check(self, plan: Plan, workspace: Path) -> Readiness:
+        """What is missing for a run of the plan in this process; nothing is executed for it."""
+        replays = self.recordings is not None and self.recordings.asks_no_one
+        functions = frozenset(self.inline)
+        around = Surroundings(
+            workspace, os.environ, self.secrets, self.providers, replays=replays, functions=functions
+        )
+        return check_needs(plan, around)

@@ -1,0 +1,40 @@
+"""What a run knows of itself and of the world: fixed once, when it starts."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from podium.log.runs import EngineRunRef, Run
+from podium.machine import RULES_VERSION
+from podium.plan.plan import Plan
+from podium.runtime.rundir import RunDirectory
+from podium.runtime.tasks.host import TaskHost
+from podium.runtime.tasks.masking import masked
+
+
+def run_facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, now: str) -> dict[str, Any]:
+    return {
+        "id": run.identity.run_id,
+        "name": plan.metadata.name,
+        "dir": str(directory.path.absolute()),
+        "artifacts": str(directory.artifacts.absolute()),
+        "workspace": str(workspace),
+        "started_at": now,
+    }
+
+
+def start_facts(plan: Plan, inputs: Any, facts: dict[str, Any], host: TaskHost) -> dict[str, Any]:
+    """The payload of RunStarted: what decisions may read."""
+    allowed = sorted(name for name in plan.workflow.env_allow if name in host.environment)
+    env = {name: host.environment[name] for name in allowed}
+    if host.redactor is not None:
+        env = masked(env, host.redactor)
+    engine = EngineRunRef(provider="local", workflow_id=facts["id"])
+    return {
+        "rulesVersion": RULES_VERSION,
+        "engineRunRef": msgspec.to_builtins(engine),
+        "inputs": inputs,
+        "env": env,
+        "run": facts,
+    }
