@@ -193,7 +193,7 @@ FAULTS: Final = [
     ),
     _fault(
         "a budget of a step is never closed",
-        drop("machine/unfinished.py:keep_failed", "m.spending.close(visit)"),
+        drop("machine/attempts.py:leave", "m.spending.close(visit)"),
     ),
     _fault(
         "a reopened run counts a step's cost anew",

@@ -299,7 +299,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP12",
         "every item of a loop that failed runs again",
-        swap("machine/unfinished.py:keep_list", "status in ('completed', 'skipped')", "False"),
+        swap("machine/loops.py:scope_closed", "scope.verdict.status != 'completed'", "True"),
     ),
     fault(
         "OP12",

@@ -5,7 +5,7 @@ import pytest
 from tests.torture.operating import run_one
 
 
-@pytest.mark.rule("G13", "G51")
+@pytest.mark.rule("G13", "G51", "OP12")
 @pytest.mark.parametrize("first", range(0, 120, 30))
 def test_nothing_recorded_as_done_is_done_again_whatever_operators_do(first: int) -> None:
     found = [(seed, told) for seed in range(first, first + 30) if (told := run_one(seed)[0])]

@@ -372,7 +372,10 @@ def leave(m: "Machine", visit: Visit) -> None:
         scope.results[node.step_id] = result_of(m, visit, outcome)
         scope.cause = node.index
         scope.cause_goto = visit.goto
-        unfinished.keep_failed(m, visit, outcome)
+        if scope.left is None and outcome.event == "success":
+            m.spending.close(visit)
+        else:
+            unfinished.keep_failed(m, visit, outcome)
     _gone(visit)
     if scope.stopping:
         stopping.close_if_empty(m, scope)

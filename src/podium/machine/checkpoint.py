@@ -123,6 +123,10 @@ def restore(m: "Machine", saved: dict[str, Any], plan_sha256: str, rules: int) -
     restore_tree(m, saved)
 
 
+# Its place in the plain data of a scope.
+_ITEM = 2
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 
@@ -253,7 +257,22 @@ def _unfinished(kept: Unfinished | None) -> list[Any] | None:
         None if kept.account is None else _purse(kept.account),
         None if kept.context is None else dict(kept.context),
         [_scope(scope) for scope in kept.scopes.values()],
+        [[index, status, packed] for index, (status, packed) in kept.items.items()],
     ]
+
+
+def pack_list(scope: Scope) -> str:
+    """A list of a for_each that is kept. Its item is found in the loop again."""
+    data = _scope(scope)
+    data[_ITEM] = None
+    return msgspec.json.encode(data).decode()
+
+
+def unpack_list(m: "Machine", packed: str, owner: Visit) -> Scope:
+    scope = _read_scope(m, msgspec.json.decode(packed), owner, {}, False)
+    if owner.loop is not None:
+        scope.item = owner.loop.items[scope.index]
+    return scope
 
 
 def _call(call: WorkflowState | None) -> list[Any] | None:
@@ -353,13 +372,14 @@ def _read_unfinished(m: "Machine", saved: list[Any] | None, visit: Visit) -> Unf
     """Nothing in it is on the agenda or waited for."""
     if saved is None:
         return None
-    phase, outcome, account, context, scopes = saved
+    phase, outcome, account, context, scopes, items = saved
     kept = Unfinished()
     kept.phase = None if phase is None else Phase(phase)
     kept.outcome = read_outcome(outcome)
     kept.account = None if account is None else _read_account(account)
     kept.context = context
     kept.scopes = {one[0]: _read_scope(m, one, visit, {}, False) for one in scopes}
+    kept.items = {index: (status, packed) for index, status, packed in items}
     return kept
 
 

@@ -8,10 +8,9 @@ the log, so the composite continues as its next one; its limits start anew, its 
 from typing import TYPE_CHECKING
 
 from podium.log.events import EventType
-from podium.machine import attempts, calls, holds, loops, reopening
+from podium.machine import attempts, calls, checkpoint, holds, loops, reopening
 from podium.machine.program import Kind
-from podium.machine.tree import Loop, Phase, Scope, Stage, Unfinished, Visit
-from podium.machine.unfinished import status_of
+from podium.machine.tree import Loop, Phase, Scope, Stage, Unfinished, Visit, status_of
 
 if TYPE_CHECKING:
     from podium.machine.machine import Machine
@@ -78,31 +77,41 @@ def _continue_loop(m: "Machine", visit: Visit, *, failed_too: bool) -> None:
 def _unfinished_lists(visit: Visit, loop: Loop, *, failed_too: bool) -> list[int]:
     """Those to be continued. They have not ended any more, so they are not counted."""
     found: list[int] = []
-    for index, scope in _kept(visit).scopes.items():
-        status = status_of(scope)
-        if index in loop.again or not (failed_too or status == "cancelled"):
+    turns = set(loop.again)
+    for index, status in _statuses(visit):
+        if index in turns or not (failed_too or status == "cancelled"):
             continue
         found.append(index)
-        _count(loop, scope, -1)
+        _count(loop, status, -1)
     return found
+
+
+def _statuses(visit: Visit) -> list[tuple[int, str]]:
+    kept = _kept(visit)
+    statuses = [(index, status_of(scope)) for index, scope in kept.scopes.items()]
+    return statuses + [(index, status) for index, (status, _) in kept.items.items()]
 
 
 def leave_to_next_opening(visit: Visit, loop: Loop) -> None:
     """The join was decided before their turn came: they are what they were."""
-    for index in loop.again:
-        _count(loop, _kept(visit).scopes[index], 1)
+    turns = set(loop.again)
+    for index, status in _statuses(visit):
+        if index in turns:
+            _count(loop, status, 1)
     loop.again = []
 
 
-def _count(loop: Loop, scope: Scope, number: int) -> None:
-    if status_of(scope) == "failed":
+def _count(loop: Loop, status: str, number: int) -> None:
+    if status == "failed":
         loop.failed += number
     else:
         loop.cancelled += number
 
 
 def continue_list(m: "Machine", visit: Visit, index: int) -> None:
-    scope = _kept(visit).scopes.pop(index)
+    kept = _kept(visit)
+    packed = kept.items.pop(index, None)
+    scope = kept.scopes.pop(index) if packed is None else checkpoint.unpack_list(m, packed[1], visit)
     visit.scopes[index] = scope
     restore(m, scope)
     reopening.go_on(m, scope, reopening.KEPT)

@@ -11,8 +11,17 @@ from podium.expressions.templates import fill_in
 from podium.log.events import EventType
 from podium.machine import attempts, continuing, graphs, holds, joins, routing, stopping, unfinished
 from podium.machine.program import BlockProgram, Kind, Node
-from podium.machine.tree import EndedIteration, Loop, Outcome, Phase, Scope, Verdict, Visit, prefix_of
-from podium.machine.unfinished import status_of
+from podium.machine.tree import (
+    EndedIteration,
+    Loop,
+    Outcome,
+    Phase,
+    Scope,
+    Verdict,
+    Visit,
+    prefix_of,
+    status_of,
+)
 from podium.machine.values import keeps
 from podium.plan.plan import ForEach, Group, Join, Parallel, While
 
@@ -187,7 +196,8 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     node = visit.node
     assert node is not None
     del visit.scopes[scope.index]
-    unfinished.keep_list(visit, scope)
+    if scope.verdict is None or scope.verdict.status != "completed":
+        unfinished.keep_list(visit, scope)
     match node.kind:
         case Kind.GROUP:
             _group_closed(m, visit, scope)

@@ -135,16 +135,16 @@ def causes(m: "Machine") -> list[Cause]:
     checkpoint.restore_tree(kept, m.at_verdict, keep_waits=False)
     assert kept.root is not None
     scopes = (scope for visit in _visits(kept.root) for scope in visit.scopes.values())
-    return [cause for scope in scopes for cause in _causes_in(scope)]
+    return [cause for scope in scopes for cause in _causes_in(kept, scope)]
 
 
-def _causes_in(scope: Scope) -> list[Cause]:
+def _causes_in(m: "Machine", scope: Scope) -> list[Cause]:
     """Of a composite that failed, the causes inside."""
     found: list[Cause] = []
     for node in _ending_nodes(scope):
         left = scope.left.get(node.index) if scope.left is not None else None
-        inside = left.unfinished.scopes.values() if left is not None and left.unfinished is not None else ()
-        found += [cause for inner in inside for cause in _causes_in(inner)] or [_cause(scope, node)]
+        inside = unfinished.lists_of(m, left) if left is not None else ()
+        found += [cause for inner in inside for cause in _causes_in(m, inner)] or [_cause(scope, node)]
     return found
 
 

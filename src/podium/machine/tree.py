@@ -142,11 +142,13 @@ class Visit:
 class Unfinished:
     """What is kept of a visit that failed or was stopped; see `unfinished.py`."""
 
-    __slots__ = ("account", "context", "outcome", "phase", "scopes")
+    __slots__ = ("account", "context", "items", "outcome", "phase", "scopes")
 
     def __init__(self) -> None:
         # The lists inside that failed or were stopped; those that completed are done and not kept.
         self.scopes: dict[int, Scope] = {}
+        # Those of a for_each: how each ended, and the list itself, packed.
+        self.items: dict[int, tuple[str, str]] = {}
         # The phase in which it was stopped. None: it ended by itself.
         self.phase: Phase | None = None
         # How it ended although it was being stopped.
@@ -282,6 +284,14 @@ class GraphState:
         # Failures after which nothing new is started.
         self.stop_failures = 0
         self.held_back: list[int] = []
+
+
+def status_of(scope: Scope) -> str:
+    """How a list ended: completed, skipped, failed, or cancelled, which means that it was stopped."""
+    verdict = scope.verdict
+    if verdict is None:
+        return "cancelled"
+    return "failed" if verdict.status in ("failed", "timeout") else verdict.status
 
 
 RUN_PATH: Final = ""

@@ -3,13 +3,15 @@
 A composite that failed is not repeated as a whole: iterations, branches and steps that completed are done. So a list
 that fails or is stopped stays with its composite, and a composite that fails, or any visit that is stopped, stays
 with the list it was in. What completes takes all of that with it: a loop keeps its failed items only, and only until
-it has succeeded.
+it has succeeded. Items are kept packed, since there may be a hundred thousand of them.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from podium.machine import checkpoint
 from podium.machine.program import Kind
-from podium.machine.tree import Outcome, Phase, Scope, Unfinished, Visit
+from podium.machine.tree import Outcome, Phase, Scope, Unfinished, Visit, status_of
 
 if TYPE_CHECKING:
     from podium.machine.machine import Machine
@@ -17,21 +19,13 @@ if TYPE_CHECKING:
 _MAIN, _CLEANUP = 0, 2
 
 
-def status_of(scope: Scope) -> str:
-    """How a list ended: completed, skipped, failed, or cancelled, which means that it was stopped."""
-    verdict = scope.verdict
-    if verdict is None:
-        return "cancelled"
-    return "failed" if verdict.status in ("failed", "timeout") else verdict.status
-
-
 # --- lists ----------------------------------------------------------------------------------------
 
 
 def keep_list(visit: Visit, scope: Scope) -> None:
-    """An item, a branch, a pass or the list of a group has closed."""
+    """An item, a branch, a pass or the list of a group has closed without having completed."""
     status = status_of(scope)
-    if status in ("completed", "skipped"):
+    if status == "skipped":
         return
     node = visit.node
     assert node is not None
@@ -39,7 +33,20 @@ def keep_list(visit: Visit, scope: Scope) -> None:
         return  # its join has succeeded, so it is not continued
     if status == "failed" and (node.step.allow_failure or node.kind is Kind.WHILE):
         return  # a failure that is allowed; a pass that failed is followed by the next one
-    _of(visit).scopes[scope.index] = scope
+    if node.kind is Kind.FOR_EACH:
+        _of(visit).items[scope.index] = (status, checkpoint.pack_list(scope))
+    else:
+        _of(visit).scopes[scope.index] = scope
+
+
+def lists_of(m: "Machine", visit: Visit) -> Iterator[Scope]:
+    """What is kept of the lists inside a visit."""
+    kept = visit.unfinished
+    if kept is None:
+        return
+    yield from kept.scopes.values()
+    for _, packed in kept.items.values():
+        yield checkpoint.unpack_list(m, packed, visit)
 
 
 def keep_stage(visit: Visit, scope: Scope) -> None:
@@ -59,7 +66,8 @@ def keep_inside(visit: Visit, scope: Scope) -> None:
     if visit.call is not None:
         keep_stage(visit, scope)
         return
-    keep_list(visit, scope)
+    if status_of(scope) != "completed":
+        keep_list(visit, scope)
     if visit.loop is not None and scope.verdict is None:
         visit.loop.cancelled += 1
 

@@ -534,7 +534,7 @@ def test_a_loop_keeps_nothing_of_items_that_completed() -> None:
         visit = host.machine.find("l")
         assert visit is not None
         assert visit.unfinished is not None
-        assert sorted(visit.unfinished.scopes) == [3, 5]
-        return len(visit.unfinished.scopes)
+        assert sorted(visit.unfinished.items) == [3, 5]
+        return len(visit.unfinished.items)
 
     assert kept(50) == kept(500) == 2
