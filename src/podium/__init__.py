@@ -7,6 +7,8 @@ nothing and pulls in neither pydantic nor any optional dependency.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from podium.version import __version__
+
 if TYPE_CHECKING:
     from podium.api import Podium, Run, Workflow, open, resume, resume_async, run, run_async  # noqa: A004
     from podium.engines.creation import RunExists
@@ -20,9 +22,6 @@ if TYPE_CHECKING:
     from podium.operations.workflows import InvalidWorkflow
     from podium.runtime.lock import RunLocked
     from podium.runtime.preflight import FunctionNotRegistered
-
-# A literal: asking the installed package's metadata for it costs 26 ms at every start.
-__version__ = "0.1.0"
 
 __all__ = [
     "Contract",

@@ -502,7 +502,9 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D49",
         "after a crash events are in the journal twice",
-        swap("runtime/journal.py:Journal.__init__", "_seq_of_line(for_programs, whole)", "0"),
+        swap(
+            "runtime/journal.py:Journal.__init__", "_seq_of_line(for_programs, mark.for_programs, whole)", "0"
+        ),
         drop("runtime/journal.py:Journal.__init__", "if not self._seen: ..."),
     ),
     fault(

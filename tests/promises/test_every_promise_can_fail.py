@@ -35,6 +35,46 @@ class Change(NamedTuple):
 
 CHANGES = [
     Change(
+        "a_checkpoint_comes_back_byte_for_byte",
+        swap(
+            "stores/memory.py:MemoryStore.save_checkpoint",
+            ("kept.checkpoint = checkpoint", "checkpoint"),
+            "Checkpoint(checkpoint.run_seq, '', 0, '', b'', checkpoint.body)",
+        ),
+    ),
+    Change(
+        "a_newer_checkpoint_replaces_an_older_one_and_never_the_other_way",
+        swap(
+            "stores/memory.py:MemoryStore.save_checkpoint",
+            "kept.checkpoint.run_seq <= checkpoint.run_seq",
+            "True",
+        ),
+    ),
+    Change(
+        "checkpoints_of_two_runs_are_kept_apart",
+        swap(
+            "stores/memory.py:MemoryStore.save_checkpoint",
+            "self._kept(run_id)",
+            "next(iter(self._runs.values()))",
+        ),
+    ),
+    Change(
+        "a_run_that_does_not_exist_has_no_checkpoint",
+        swap(
+            "stores/memory.py:MemoryStore.load_checkpoint",
+            "self._kept(run_id).checkpoint",
+            "self._runs[run_id].checkpoint if run_id in self._runs else None",
+        ),
+    ),
+    Change(
+        "a_removed_run_takes_its_checkpoint_along",
+        swap(
+            "stores/memory.py:MemoryStore.load_checkpoint",
+            "self._kept(run_id).checkpoint",
+            "self._runs[run_id].checkpoint if run_id in self._runs else None",
+        ),
+    ),
+    Change(
         "a_run_is_created_with_its_contents",
         drop("stores/memory.py:MemoryStore.create_run", "self._keep(kept, contents)"),
     ),

@@ -23,6 +23,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
+from unittest.mock import patch
 
 import msgspec
 
@@ -40,6 +41,7 @@ from podium.machine.stopping import is_stop
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Agent, Block, Call, Goto, Handlers, Plan, Step, Workflow
 from podium.ports.store import Store
+from podium.runtime.checkpoints import CheckpointWriter, machine_of, newest_for
 from podium.runtime.drive import Driver, PendingEvent, World
 from podium.runtime.signalling import append_while_open
 from podium.runtime.takeover import Original, Takeovers
@@ -207,13 +209,25 @@ class Operated:
         tasks = FakeTasks(self, run_id, lease.fence.generation)
         clock = LoopClock()
         world = World(store, clock, tasks, self._knows, observers=[self._observe(run_id)])
+        world.checkpoints = CheckpointWriter(store, run_id, self.plan, {})
         driver = Driver(self.plan, self.identity(run_id), lease.fence, world)
+        await self._start_from_checkpoint(driver, run_id)
         if run.status is RunStatus.PENDING:
             driver.submit(
                 PendingEvent(EventType.RUN_STARTED, payload={"rulesVersion": RULES_VERSION, "inputs": {}})
             )
         self.heads[run_id] = max(self.heads.get(run_id, 0), run.head)
         return Process(driver, tasks, asyncio.create_task(driver.drive()), lease)
+
+    async def _start_from_checkpoint(self, driver: Driver, run_id: RunId) -> None:
+        """Most processes read the newest checkpoint and the tail; some replay the whole log."""
+        saved = await newest_for(self.the_store, run_id, self.plan)
+        if saved is None or self.random.random() < 0.3:
+            return
+        machine = machine_of(self.plan, saved)
+        assert machine is not None
+        self.done["from a checkpoint"] += 1
+        driver.start_from(machine, saved)
 
     def _observe(self, run_id: RunId) -> Any:
         def observe(records: Any) -> None:
@@ -573,10 +587,14 @@ def run_one(seed: int) -> tuple[str, Counter[str]]:
     """What went wrong, or nothing; and what was done."""
     operated = Operated(seed)
     try:
-        if seed % _ON_SQLITE == 0:
-            _run_on_sqlite(operated)
-        else:
-            run_virtually(operated.run())
+        with (
+            patch("podium.runtime.drive.CHECKPOINT_EVERY", 1 + seed % 7),
+            patch("podium.runtime.drive._BYTES_PER_EVENT", 1_000_000),
+        ):
+            if seed % _ON_SQLITE == 0:
+                _run_on_sqlite(operated)
+            else:
+                run_virtually(operated.run())
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{type(error).__name__} in {last.name}: {error}", operated.done

@@ -17,7 +17,8 @@ from podium.log.snapshots import StepSnapshot
 from podium.machine import Machine
 from podium.machine.tree import EndedIteration, Visit
 from podium.plan.plan import Plan
-from podium.runtime.state_file import MAX_ITERATIONS, StateFold
+from podium.runtime.state_file import MAX_ITERATIONS, Facts, StateFold
+from podium.runtime.state_saved import SavedState
 
 _ITERATIONS = {
     "completed": "success_count",
@@ -36,6 +37,9 @@ class MachineFacts:
         # The newest outcome of each iteration.
         self.outcomes: dict[str, str] = {}
         self._context: dict[str, Any] | None = None
+        # What ended with the newest event, for every fold that asks.
+        self._ended: list[EndedIteration] = []
+        self._ended_by = 0
 
     def advance(self, record: EventRecord) -> None:
         self.context()
@@ -52,11 +56,14 @@ class MachineFacts:
         return found[0].item if found is not None else None
 
     def iterations_ended_by(self, run_seq: int) -> list[EndedIteration]:
+        if run_seq == self._ended_by:
+            return self._ended
         ended = list(self.machine.ended_iterations or ())
         assert all(one.run_seq <= run_seq for one in ended)
         assert self.machine.ended_iterations is not None
         self.machine.ended_iterations.clear()
         self.outcomes |= {one.path: one.status for one in ended}
+        self._ended, self._ended_by = ended, run_seq
         return ended
 
 
@@ -68,11 +75,16 @@ def views_agree(plan: Plan, log: Iterable[EventRecord], *, noisy: bool = False) 
     records = list(log)
     facts = MachineFacts(Machine(plan))
     fold = StateFold(plan, "r1", facts)
+    resumed = StateFold(plan, "r1", facts)
     for record in records:
         facts.advance(record)
-        fold.fold(record)
         _templates_agree(facts)
+        fold.fold(record)
+        resumed.fold(record)
+        if record.run_seq % 5 == 0:
+            resumed = restored(resumed, plan, facts)
     state = fold.state()
+    assert resumed.state() == state, "state.json differs after a resume from a checkpoint"
     snapshot = project(records)
     assert noisy or not snapshot.summary.inconsistent, snapshot.alerts
     if not snapshot.summary.inconsistent:
@@ -80,6 +92,15 @@ def views_agree(plan: Plan, log: Iterable[EventRecord], *, noisy: bool = False) 
     _counts_agree(snapshot)
     for path, loop in _loops(state["steps"], ""):
         _loop_agrees(path, loop, facts.outcomes, records)
+
+
+def restored(fold: StateFold, plan: Plan, facts: Facts | None) -> StateFold:
+    """As a driver continues that was started from a checkpoint."""
+    saved = msgspec.json.encode(fold.saved())
+    again = StateFold(plan, "r1", facts)
+    again.restore(msgspec.json.decode(saved, type=SavedState))
+    assert msgspec.json.encode(again.saved()) == saved, "restored to something else"
+    return again
 
 
 def _templates_agree(facts: MachineFacts) -> None:

@@ -13,7 +13,7 @@ import click
 from podium.cli.places import say
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType, RunIdentity
-from podium.log.ids import RunId
+from podium.log.notes import RunNotes
 from podium.log.payloads import StepStarted, payload_of
 from podium.log.transitions import RUN_ENDS, STEP_ENDS
 from podium.operations.form_hints import field_options
@@ -21,7 +21,6 @@ from podium.operations.signals import send_signal
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Plan
 from podium.ports.store import Store
-from podium.runtime.reading import records_of
 from podium.text import visible
 from podium.wiring import system_clock
 
@@ -50,10 +49,10 @@ class Questions:
         self._is_over = False
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def catch_up(self, run_id: RunId) -> None:
+    def recall(self, run: RunIdentity, notes: RunNotes) -> None:
         """What was asked before this process looked on."""
-        async for record in records_of(self._store, run_id):
-            self._take(record)
+        self._run = run
+        self._asked, self._running = set(notes.questions), set(notes.running)
         self._ask(self._only_one())
 
     def observe(self, records: Sequence[EventRecord]) -> None:

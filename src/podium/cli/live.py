@@ -46,7 +46,7 @@ class LiveView(Lines):
         self._live.start()
 
     def observe(self, records: Sequence[EventRecord]) -> None:
-        self.count_usage(records)
+        self.take_notes(records)
         for record in records:
             self._count(record)
             line = line_of(record)

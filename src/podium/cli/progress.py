@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from podium.cli.ending import EndNotes
+from podium.cli.ending import failed_steps, warnings_of
 from podium.cli.output import describe_usage, spelled_json
 from podium.cli.places import say
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.notes import RunNotes
 from podium.log.payloads import (
     INTERRUPTED,
     RetryScheduled,
@@ -43,7 +44,7 @@ class ProgressView(Protocol):
 
     def observe(self, records: Sequence[EventRecord]) -> None: ...
 
-    def recall(self, records: Sequence[EventRecord]) -> None:
+    def recall(self, notes: RunNotes) -> None:
         """What was recorded before this process drove the run: not shown, but counted in what the end names."""
         ...
 
@@ -83,25 +84,25 @@ class Quiet:
         self.runs = runs
         self.run_id = ""
         self.began = time.monotonic()
-        # What the run has used so far.
-        self.usage: dict[str, float] = {}
-        self._notes = EndNotes()
+        self._notes = RunNotes()
         self._turns = Turns()
 
     def begin(self, run_id: RunId) -> None:
         self.run_id = run_id
 
+    @property
+    def usage(self) -> dict[str, float]:
+        """What the run has used so far."""
+        return self._notes.usage
+
     def observe(self, records: Sequence[EventRecord]) -> None:
-        self.count_usage(records)
+        self.take_notes(records)
 
-    def recall(self, records: Sequence[EventRecord]) -> None:
-        self.count_usage(records)
+    def recall(self, notes: RunNotes) -> None:
+        self._notes = notes
 
-    def count_usage(self, records: Sequence[EventRecord]) -> None:
-        self._notes.observe(records)
-        for record in records:
-            if record.event_type == EventType.BUDGET_CHARGED:
-                self.usage = fields_of(record)["total"]
+    def take_notes(self, records: Sequence[EventRecord]) -> None:
+        self._notes(records)
 
     def notice(self, notice: Notice) -> None:
         if notice.subject == FILES:
@@ -120,9 +121,9 @@ class Quiet:
         took = f"{time.monotonic() - self.began:.1f} s"
         word = ended.event_type.removeprefix("Run").lower()
         reason = f": {visible(ended.error)}" if ended.error else f" ({ended.reason})" if ended.reason else ""
-        failed = self._notes.failed_steps() if ended.event_type == EventType.RUN_COMPLETED else ""
+        failed = failed_steps(self._notes) if ended.event_type == EventType.RUN_COMPLETED else ""
         click.echo(f"{word} after {took}{reason}{failed and '; '}{failed}")
-        for warning in self._notes.warnings():
+        for warning in warnings_of(self._notes):
             click.echo(f"warning: {warning}")
         if any(self.usage.values()):
             click.echo(f"used {describe_usage(self.usage)}")
@@ -146,7 +147,7 @@ class Lines(Quiet):
         click.echo(f"run {run_id}")
 
     def observe(self, records: Sequence[EventRecord]) -> None:
-        self.count_usage(records)
+        self.take_notes(records)
         for record in records:
             ended = record.event_type in (EventType.STEP_COMPLETED, EventType.STEP_FAILED)
             if ended and self._stream:
@@ -233,7 +234,7 @@ class JsonLines:
         for record in records:
             click.echo(spelled_json(encode_envelope(record).decode()))
 
-    def recall(self, records: Sequence[EventRecord]) -> None:
+    def recall(self, notes: RunNotes) -> None:
         pass
 
     def notice(self, notice: Notice) -> None:

@@ -27,6 +27,7 @@ from podium.cli.storing import store_option
 from podium.cli.waiting import PersonsTurn
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
+from podium.log.notes import RunNotes
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.env_files import kept_facts
@@ -36,6 +37,7 @@ from podium.permissions import readable_by_others
 from podium.plan.plan import Plan
 from podium.ports.engine import LEFT, Driving, Engine, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
+from podium.runtime.checkpoints import notes_of
 from podium.runtime.ends import last_end
 from podium.runtime.plan_file import load_plan
 from podium.runtime.rundir import RunDirectory
@@ -328,12 +330,13 @@ async def _drive_again(
 ) -> RunEnded:
     # Who waits for another process to give a run up is simply interrupted: nothing is to be cancelled yet.
     turn = PersonsTurn(view, run_id)
-    await turn.catch_up(store)
+    notes = await notes_of(store, run_id)
+    turn.recall(notes)
     with interruptible(at_once=False) as on_driving:
         return await engine.drive(
             run_id,
             observers=[
-                *await _observers(view, store, run_id, turn, ask=not no_wait),
+                *await _observers(view, store, run_id, turn, notes, ask=not no_wait),
                 turn.observe,
                 *watch,
             ],
@@ -549,7 +552,13 @@ def _tell_nothing_ran(reasons: "Sequence[Reason]", *, err: bool) -> None:
 
 
 async def _observers(
-    view: ProgressView, store: Store, run_id: RunId, turn: PersonsTurn, *, ask: bool = True
+    view: ProgressView,
+    store: Store,
+    run_id: RunId,
+    turn: PersonsTurn,
+    before: RunNotes | None = None,
+    *,
+    ask: bool = True,
 ) -> list[Observer]:
     """The view; what it does not tell of: what was taken over, and why; and at a terminal, questions."""
     if isinstance(view, JsonLines):
@@ -569,7 +578,7 @@ async def _observers(
         run = await store.get_run(run_id)
         questions = Questions(store, await load_plan(store, RunDirectory(view.runs, run_id), run))
         turn.on_doubt = partial(questions.doubt, run.identity)
-        await questions.catch_up(run_id)
+        questions.recall(run.identity, before if before is not None else await notes_of(store, run_id))
         observers.append(questions.observe)
     return observers
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from podium.cli.progress import ProgressView
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.notes import RunNotes
 from podium.log.payloads import StepStarted, payload_of
 from podium.machine.obligations import Obligation
-from podium.ports.store import Store
 from podium.text import visible
 
 if TYPE_CHECKING:
@@ -34,13 +34,10 @@ class PersonsTurn:
         # Called with the step in doubt that is all the run waits for, or None.
         self.on_doubt: Callable[[str | None], None] | None = None
 
-    async def catch_up(self, store: Store) -> None:
+    def recall(self, notes: RunNotes) -> None:
         """What was asked before this process drove the run."""
-        after = 0
-        while records := await store.read(self._run_id, after=after, limit=5000):
-            after = records[-1].run_seq
-            self.observe(records)
-            self._view.recall(records)
+        self._questions = dict(notes.questions)
+        self._view.recall(notes)
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:

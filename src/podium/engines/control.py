@@ -79,7 +79,7 @@ async def leave_when_idle(store: Store, run_id: RunId, driver: Driver, *, no_wai
             if driver.machine is machine and head == seq == machine.last_seq and driver.running == 0:
                 reason = _idle_because(machine.obligations())
                 if reason is not None:
-                    driver.revoke(Left(reason))
+                    driver.leave(Left(reason))
                     return
 
 

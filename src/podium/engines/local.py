@@ -39,6 +39,7 @@ from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunE
 from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.alerts import Alerting
+from podium.runtime.checkpoints import CheckpointWriter
 from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver, PendingEvent, World
 from podium.runtime.ends import ended_by
@@ -50,6 +51,7 @@ from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.reading import FIRST_RECORDS
 from podium.runtime.reopening import Reopening
+from podium.runtime.run_views import RunViews
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.slots import ConcurrencyLimit
 from podium.runtime.spilling import whole
@@ -236,11 +238,12 @@ class LocalEngine:
             payloads=parts.values(run_id),
         )
         driver = Driver(plan, run.identity, keeper.lease.fence, world)
-        trouble = ViewTrouble(session.notify)
-        journal = Journal(directory, trouble)
-        state = StateFile(directory, plan, run_id, driver, session.lock.is_held, trouble=trouble)
-        world.views += [journal, state]
+        views = RunViews(directory, plan, run_id, driver, session.lock.is_held, ViewTrouble(session.notify))
+        await views.open(parts.store, is_new=run.head <= 1)
+        journal, state = views.journal, views.state
+        world.views += views.observers
         world.sync_views = journal.sync
+        world.checkpoints = CheckpointWriter(parts.store, run_id, plan, views.saved)
         if run.status in TERMINAL and session.reopening.is_wanted:
             await session.reopening.carry_out(keeper.lease)
         elif run.status in _NOT_STARTED and not session.control.was_queued:

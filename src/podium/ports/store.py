@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import Fence, HeldLease, Lease, WakeUp
@@ -241,6 +242,18 @@ class Snapshots(Protocol):
         ...
 
 
+class Checkpoints(Protocol):
+    """What runs had come to, as their drivers saved it: a cache of the log, checked by whoever reads it."""
+
+    async def save_checkpoint(self, run_id: RunId, checkpoint: Checkpoint) -> None:
+        """Keep it, unless the run has one that covers more. Raises `RunNotFound`."""
+        ...
+
+    async def load_checkpoint(self, run_id: RunId) -> Checkpoint | None:
+        """The one that covers most. Raises `RunNotFound`."""
+        ...
+
+
 class Outbox(Protocol):
     async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
         """From now on (or from the first event of all) every event is also for this bus."""
@@ -296,7 +309,7 @@ class Maintenance(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(EventLog, Contents, Leases, WakeUps, Snapshots, Outbox, Maintenance, Protocol):
+class Store(EventLog, Contents, Leases, WakeUps, Snapshots, Checkpoints, Outbox, Maintenance, Protocol):
     """All of it, as one place keeps it. `runs` is the part for tenants."""
 
     @property

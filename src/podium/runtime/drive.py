@@ -46,6 +46,7 @@ from podium.machine.tree import EndedIteration
 from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.store import AppendedEvent, Store
+from podium.runtime.checkpoints import CheckpointWriter, Saved, decode_machine, encode_machine
 from podium.runtime.drive_clock import MAX_WAIT_SECONDS, DriveClock
 from podium.runtime.outages import Outages
 from podium.runtime.recording import WRITE_BUDGET, Recorder
@@ -64,9 +65,11 @@ _BATCH_SIZE: Final = 500
 # What views wait for at most: so many records, or so long. A function that blocks this process must not hide itself.
 _MAX_PENDING_VIEWS: Final = 100
 _MAX_VIEW_DELAY: Final = 0.25
-# How many events pass before the machine is kept again: so many, and one for so many bytes that it takes.
-_KEEP_EVERY: Final = 5000
-_BYTES_PER_EVENT: Final = 64
+# How many events pass before the next checkpoint: so many, and one for so many bytes that it takes.
+CHECKPOINT_EVERY: Final = 5000
+_BYTES_PER_EVENT: Final = 512
+# A driver that leaves an open run saves one if a resume would have to read more than this.
+_LONG_TAIL: Final = 1000
 
 
 class LogDoesNotFit(PodiumError):
@@ -111,6 +114,8 @@ class World:
     outages: Outages | None = None
     # Where values go that are too large for an event; made when the first one comes.
     payloads: Callable[[], Values] | None = None
+    # Where checkpoints are saved.
+    checkpoints: CheckpointWriter | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -189,7 +194,10 @@ class Driver:
         self._context: dict[str, Any] | None = None
         # The machine as it stood at some record: a log that has moved on is folded again from there.
         self._kept: bytes | None = None
-        self._next_kept = _KEEP_EVERY
+        self._kept_seq = 0
+        self._next_kept = CHECKPOINT_EVERY
+        # The run stays open, and this process ends.
+        self._leaves = False
 
     @property
     def running(self) -> int:
@@ -220,6 +228,20 @@ class Driver:
         self._lost = reason
         self._wake.set()
 
+    def leave(self, reason: Exception) -> None:
+        """Stop driving an open run, and make it cheap to resume."""
+        self._leaves = True
+        self.revoke(reason)
+
+    def start_from(self, machine: Machine, saved: Saved) -> None:
+        """Continue from a checkpoint instead of the beginning of the log. The views have done so already."""
+        self.machine = machine
+        self.machine.ended_iterations = deque()
+        self._engine_attempts = dict(saved.engine_attempts)
+        self._told = self._kept_seq = saved.run_seq
+        self._kept = saved.machine
+        self._next_kept = saved.run_seq + CHECKPOINT_EVERY
+
     async def replay(self) -> None:
         """Fold the log and tell the views; nothing is carried out or recorded."""
         self._views = list(self._world.views)
@@ -242,6 +264,8 @@ class Driver:
                     self._wake.clear()
                     await self._wake.wait()
                 if self._lost is not None:
+                    if self._leaves and self.machine.last_seq > self._kept_seq + _LONG_TAIL:
+                        self._checkpoint()
                     raise self._lost
                 last = await self._take() or last
             assert last is not None
@@ -253,6 +277,8 @@ class Driver:
                 timer.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
+            if self._world.checkpoints is not None:
+                await self._world.checkpoints.close()
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -270,9 +296,9 @@ class Driver:
                 self._tell((record,))
             if not records:
                 self._clock.advance_to(self.machine.now)
+                self._keep_machine()
                 return last
             last = records[-1]
-            self._keep_machine()
 
     async def _read_next(self) -> list[EventRecord]:
         """What is in the log and not folded yet; however long the store is away."""
@@ -356,7 +382,7 @@ class Driver:
         if self._kept is None:
             self.machine = Machine(self._plan, program)
         else:
-            self.machine = Machine.restore(self._plan, msgspec.json.decode(self._kept), _THIS_PLAN, program)
+            self.machine = decode_machine(self._plan, self._kept, program)
         self.machine.ended_iterations = deque()
         last = await self._catch_up()
         if self.machine.terminal:
@@ -369,10 +395,17 @@ class Driver:
         return await self._perform(owed)
 
     def _keep_machine(self) -> None:
-        """Now and then, when everything that was folded is in the log: one signal must not cost a whole replay."""
+        """Periodically, when everything that was folded is in the log: one signal must not cost a whole replay."""
         if self.machine.last_seq >= self._next_kept and not self.machine.terminal:
-            self._kept = msgspec.json.encode(self.machine.checkpoint(_THIS_PLAN))
-            self._next_kept = self.machine.last_seq + max(_KEEP_EVERY, len(self._kept) // _BYTES_PER_EVENT)
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        self._kept, self._kept_seq = encode_machine(self.machine), self.machine.last_seq
+        size = len(self._kept)
+        if self._world.checkpoints is not None:
+            self.tell_views()
+            size = max(size, self._world.checkpoints.save(self._kept_seq, self._kept, self._engine_attempts))
+        self._next_kept = self._kept_seq + max(CHECKPOINT_EVERY, size // _BYTES_PER_EVENT)
 
     async def _perform(self, owed: Iterable[Command]) -> EventRecord | None:
         """What is owed and neither under way nor answered already."""
@@ -752,8 +785,6 @@ class Driver:
         return timestamp(self._clock.now())
 
 
-# A checkpoint that never leaves this process needs no other name for it.
-_THIS_PLAN: Final = ""
 # The exit code of a step whose result cannot be kept.
 _NOT_KEPT: Final = 125
 _ENDS_OF_RUNS: Final = frozenset({EventType.RUN_COMPLETED, EventType.RUN_FAILED, EventType.RUN_CANCELLED})

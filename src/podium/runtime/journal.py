@@ -33,20 +33,38 @@ _LEVELS: Final[dict[str, str]] = {
 }
 
 
-class Journal:
-    """An observer. Both files have one line for each record, so that they can be cut to the same length."""
+class JournalMark(msgspec.Struct, frozen=True):
+    """Where the lines of a record end in both files."""
 
-    def __init__(self, directory: RunDirectory, trouble: ViewTrouble | None = None) -> None:
+    run_seq: int = 0
+    for_people: int = 0
+    for_programs: int = 0
+
+
+class Journal:
+    """An observer. Both files have one line for each record, so that they can be cut to the same length.
+
+    Records are told from the first one on, or from `mark` on: those that are in both files already are passed over.
+    """
+
+    def __init__(
+        self,
+        directory: RunDirectory,
+        trouble: ViewTrouble | None = None,
+        mark: JournalMark = JournalMark(),  # noqa: B008  frozen
+    ) -> None:
+        """Raises `ValueError` if the files are not those that the mark was set in."""
         for_people, for_programs = directory.logs / "workflow.jsonl", directory.logs / "events.jsonl"
         for file in (for_people, for_programs):
             remove_links(file)
-        whole = min(_lines_in(for_people), _lines_in(for_programs))
-        # Records are told from the first one on: those that are in both files already are passed over.
-        self._seen = _seq_of_line(for_programs, whole)
+        _check_mark(mark, for_people, for_programs)
+        whole = min(_lines_in(for_people, mark.for_people), _lines_in(for_programs, mark.for_programs))
+        self._seen = _seq_of_line(for_programs, mark.for_programs, whole)
         if not self._seen:
-            whole = 0  # what cannot be read any more is written again
-        _cut(for_people, whole)
-        _cut(for_programs, whole)
+            # What cannot be read any more is written again.
+            whole, self._seen = 0, mark.run_seq
+        _cut(for_people, mark.for_people, whole)
+        _cut(for_programs, mark.for_programs, whole)
         trouble = trouble or ViewTrouble()
         self._for_people = _LogFile(for_people, trouble)
         self._for_programs = _LogFile(for_programs, trouble)
@@ -63,6 +81,14 @@ class Journal:
         """Let others see what was written; now and then, and not for every event."""
         self._for_programs.flush()
         self._for_people.flush()
+
+    def saved(self) -> bytes | None:
+        """The mark of what both files have; None if a full disk has not taken all of it."""
+        self.keep_up()
+        for_people, for_programs = self._for_people.size(), self._for_programs.size()
+        if for_people is None or for_programs is None:
+            return None
+        return msgspec.json.encode(JournalMark(self._seen, for_people, for_programs))
 
     def sync(self) -> None:
         """Everything so far survives a crash of this process and of the machine."""
@@ -102,6 +128,13 @@ class _LogFile:
             self._trouble.failed(self._path.name, error)
         else:
             self._trouble.succeeded(self._path.name)
+
+    def size(self) -> int | None:
+        """Of the file with all lines so far; None if some of them are not in it."""
+        try:
+            return self._path.stat().st_size if not self._waiting else None
+        except OSError:
+            return None
 
     def sync(self) -> None:
         """The store has all of it: a disk that takes nothing keeps no step from starting."""
@@ -167,32 +200,63 @@ def describe_event(record: EventRecord) -> str:
             return record.event_type
 
 
-def _lines_in(path: Path) -> int:
-    """Whole lines: a process that was killed may have left half of one."""
+def _check_mark(mark: JournalMark, for_people: Path, for_programs: Path) -> None:
+    """The line before the mark is that of its record, and both files have all up to there."""
+    if not mark.run_seq:
+        return
+    if _line_before(for_people, mark.for_people)[-1:] != b"\n":
+        raise ValueError(f"{for_people} is shorter than it was")
+    if _seq_of(_line_before(for_programs, mark.for_programs)) != mark.run_seq:
+        raise ValueError(f"{for_programs} does not have event {mark.run_seq} where it was")
+
+
+def _line_before(path: Path, end: int) -> bytes:
+    """The line that ends there; empty if there is none."""
+    line = b""
     try:
         with path.open("rb") as file:
+            while end > 0 and b"\n" not in line[:-1]:
+                begin = max(0, end - _BUFFERED)
+                file.seek(begin)
+                line = file.read(end - begin) + line
+                end = begin
+    except OSError:
+        return b""
+    return line[line.rfind(b"\n", 0, -1) + 1 :]
+
+
+def _lines_in(path: Path, start: int) -> int:
+    """Whole lines from there on: a process that was killed may have left half of one."""
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
             return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     except FileNotFoundError:
         return 0
 
 
-def _seq_of_line(path: Path, number: int) -> int:
+def _seq_of_line(path: Path, start: int, number: int) -> int:
     """The `runSeq` of a line; 0 if there is no such line, or none that can be read."""
     if not number:
         return 0
     with path.open("rb") as file:
-        line = next(islice(file, number - 1, None), b"")
+        file.seek(start)
+        return _seq_of(next(islice(file, number - 1, None), b""))
+
+
+def _seq_of(line: bytes) -> int:
     try:
         return int(msgspec.json.decode(line)["runSeq"])
     except (msgspec.DecodeError, KeyError, TypeError, ValueError):
         return 0
 
 
-def _cut(path: Path, lines: int) -> None:
-    """Keep so many lines."""
+def _cut(path: Path, start: int, lines: int) -> None:
+    """Keep so many lines from there on."""
     if not path.exists():
         return
     with path.open("rb+") as file:
+        file.seek(start)
         for _ in range(lines):
             file.readline()
         file.truncate(file.tell())

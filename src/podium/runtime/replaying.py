@@ -5,15 +5,18 @@ from collections.abc import Callable
 from podium.log.ids import RunId
 from podium.machine import Machine
 from podium.plan.plan import Plan
-from podium.ports.store import EventLog
+from podium.ports.store import Store
+from podium.runtime.checkpoints import machine_of, newest_for
 from podium.runtime.reading import records_of
 from podium.runtime.spilling import Values
 
 
 async def replayed(
-    log: EventLog, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None = None
+    store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None = None
 ) -> Machine:
-    machine = Machine(plan)
-    async for record in records_of(log, run_id, values=payloads):
+    """From the newest checkpoint that fits the plan, else from the beginning of the log."""
+    saved = await newest_for(store, run_id, plan)
+    machine = (machine_of(plan, saved) if saved is not None else None) or Machine(plan)
+    async for record in records_of(store, run_id, after=machine.last_seq, values=payloads):
         machine.advance(record)
     return machine

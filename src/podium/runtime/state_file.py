@@ -9,7 +9,7 @@ share ten thousand of each: there may be any number of them.
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -21,6 +21,7 @@ from podium.machine.tree import EndedIteration
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Block, Call, ForEach, Group, Parallel, Plan, Step, While
 from podium.runtime.rundir import RunDirectory, write_atomically
+from podium.runtime.state_saved import SavedInner, SavedIteration, SavedLoop, SavedNode, SavedState
 from podium.runtime.view_trouble import ViewTrouble
 
 _SECONDS: Final = 0.25
@@ -75,6 +76,18 @@ class StateFile:
             self.write()
         else:
             self.write_if_due()
+
+    def saved(self) -> bytes:
+        return msgspec.json.encode(self._fold.saved())
+
+    def restore(self, saved: bytes) -> int:
+        """Continue from there; the file may be older. Returns the newest record that was folded.
+
+        Raises `ValueError` for what does not fit the plan.
+        """
+        self._fold.restore(msgspec.json.decode(saved, type=SavedState))
+        self._is_behind = True
+        return self._fold.run_seq
 
     def write_if_due(self) -> None:
         """Called now and then, too: for what was too early to be written when it happened."""
@@ -135,6 +148,7 @@ class StateFold:
         self._asking: set[str] = set()
         self._paused = False
         self.ended = False
+        self.run_seq = 0
 
     def state(self) -> dict[str, Any]:
         """The whole of it, as plain data."""
@@ -152,9 +166,43 @@ class StateFold:
 
     def fold(self, record: EventRecord) -> None:
         self._take(record)
+        self.run_seq = record.run_seq
         if self._facts is not None:
             for ended in self._facts.iterations_ended_by(record.run_seq):
                 self._end_iteration(ended)
+
+    def saved(self) -> SavedState:
+        """Everything that is needed to continue from here."""
+        numbers: dict[_Loop, int] = {}
+        main = self._main.saved(numbers)
+        cleanup = self._cleanup.saved(numbers) if self._cleanup is not None else None
+        return SavedState(
+            self.run_seq,
+            self._top,
+            main,
+            cleanup,
+            self._inner.saved(numbers),
+            self._decided,
+            [(path, attempt, at) for (path, attempt), at in self._started.items()],
+            list(self._running),
+            sorted(self._asking),
+            self._paused,
+            self.ended,
+        )
+
+    def restore(self, saved: SavedState) -> None:
+        """Make a new fold what the saved one was."""
+        loops: dict[int, _Loop] = {}
+        self.run_seq, self._top = saved.run_seq, saved.top
+        self._main.restore(saved.main, _Saved(self._inner, loops), self._error)
+        if self._cleanup is not None:
+            self._cleanup.restore(saved.cleanup or {}, _Saved(self._inner, loops))
+        self._inner.restore(saved.inner, loops)
+        self._decided = saved.decided
+        self._started = {(path, attempt): at for path, attempt, at in saved.started}
+        self._running = dict.fromkeys(saved.running)
+        self._asking = set(saved.asking)
+        self._paused, self.ended = saved.paused, saved.ended
 
     def _end_iteration(self, ended: EndedIteration) -> None:
         """How an iteration ended is the machine's to say: what follows from its steps depends on all their keys."""
@@ -353,6 +401,29 @@ class _Body:
     def shown(self) -> dict[str, Any]:
         return {name: node.shown() for name, node in self.nodes.items() if node.facts}
 
+    def saved(self, numbers: "dict[_Loop, int]") -> dict[str, SavedNode]:
+        return {name: node.saved(numbers) for name, node in self.nodes.items()}
+
+    def restore(self, saved: dict[str, SavedNode], around: "_Saved", error: Step | None = None) -> None:
+        for name, one in saved.items():
+            step = self.steps.get(name) or error
+            if step is None or (step is error and name != step.step_id):
+                raise ValueError(f"a saved state has the step {name!r}, which is not in the plan")
+            node = self.nodes[name] = _Node(step, around.inner)
+            node.restore(one, around)
+
+
+class _Saved(NamedTuple):
+    """Where something is restored: inside of iterations loops share what they keep."""
+
+    all_inner: "_Inner"
+    loops: "dict[int, _Loop]"
+    is_inside: bool = False
+
+    @property
+    def inner(self) -> "_Inner | None":
+        return self.all_inner if self.is_inside else None
+
 
 def _by_name(block: Block) -> dict[str, Step]:
     return {step.step_id: step for step in block.steps}
@@ -487,6 +558,35 @@ class _Node:
             return {**self.facts, **{kind: body.shown() for kind, body in self.bodies.items()}}
         return self.facts
 
+    def saved(self, numbers: "dict[_Loop, int]") -> SavedNode:
+        return SavedNode(
+            self.facts,
+            self.attempt,
+            self.visits,
+            self.usage,
+            self.same_visit,
+            self.inside,
+            self.since,
+            self.loop.saved(numbers) if self.loop is not None else None,
+            {kind: body.saved(numbers) for kind, body in self.bodies.items()},
+        )
+
+    def restore(self, saved: SavedNode, around: _Saved) -> None:
+        self.facts, self.attempt, self.visits, self.usage = (
+            saved.facts,
+            saved.attempt,
+            saved.visits,
+            saved.usage,
+        )
+        self.same_visit, self.inside, self.since = saved.same_visit, saved.inside, saved.since
+        if self.loop is not None and saved.loop is not None:
+            self.loop.restore(saved.loop, around)
+        for kind, nodes in saved.bodies.items():
+            body = self.body_named(FINALLY if kind == "finally" else "")
+            if body is None:
+                raise ValueError(f"a saved state has {kind!r} inside of {self.step.step_id!r}")
+            body.restore(nodes, around)
+
 
 class _Iteration:
     __slots__ = ("body", "counted", "index", "item", "loop", "status")
@@ -501,6 +601,9 @@ class _Iteration:
 
     def shown(self) -> dict[str, Any]:
         return {"index": self.index, "item": self.item, "status": self.status, "steps": self.body.shown()}
+
+    def saved(self, numbers: "dict[_Loop, int]") -> SavedIteration:
+        return SavedIteration(self.index, self.item, self.status, self.counted, self.body.saved(numbers))
 
 
 class _Inner:
@@ -524,6 +627,20 @@ class _Inner:
         if len(self._old_failures) > MAX_INNER_ITERATIONS:
             loop, index = self._old_failures.popleft()
             loop.forget(index)
+
+    def saved(self, numbers: "dict[_Loop, int]") -> SavedInner:
+        def place(loop: "_Loop", index: int) -> tuple[int, int]:
+            number = numbers.get(loop, _GONE)
+            return (number, index if number != _GONE else int(loop.has_failed(index)))
+
+        return SavedInner([place(*one) for one in self._ended], [place(*one) for one in self._old_failures])
+
+    def restore(self, saved: SavedInner, loops: "dict[int, _Loop]") -> None:
+        # Of loops that are not shown any more: their iterations still count among those that are kept.
+        gone = _Loop(_NO_STEPS, None)
+        gone.begin(1, None).status = "failed"
+        self._ended.extend((loops.get(number, gone), index) for number, index in saved.ended)
+        self._old_failures.extend((loops.get(number, gone), index) for number, index in saved.old_failures)
 
 
 class _Loop:
@@ -618,6 +735,41 @@ class _Loop:
             shown["last"] = self.last.body.shown()
         return shown
 
+    def saved(self, numbers: "dict[_Loop, int]") -> SavedLoop:
+        numbers[self] = number = len(numbers)
+        last: int | SavedIteration | None = None
+        if self.last is not None:
+            is_kept = self._kept.get(self.last.index) is self.last
+            last = self.last.index if is_kept else self.last.saved(numbers)
+        return SavedLoop(
+            number,
+            [one.saved(numbers) for one in self._kept.values()],
+            list(self._ended),
+            self._old_failures,
+            self.started,
+            self.statuses,
+            last,
+            self.summary,
+        )
+
+    def restore(self, saved: SavedLoop, around: _Saved) -> None:
+        around.loops[saved.number] = self
+        for one in saved.kept:
+            self._kept[one.index] = self._restored(one, around)
+        self._ended.extend(saved.ended)
+        self._old_failures, self.started, self.statuses = saved.old_failures, saved.started, saved.statuses
+        self.summary = saved.summary
+        if isinstance(saved.last, SavedIteration):
+            self.last = self._restored(saved.last, around)
+        elif saved.last is not None:
+            self.last = self._kept[saved.last]
+
+    def _restored(self, saved: SavedIteration, around: _Saved) -> _Iteration:
+        one = _Iteration(self, saved.index, saved.item, _Body(self._block, self._steps))
+        one.status, one.counted = saved.status, saved.counted
+        one.body.restore(saved.nodes, around._replace(is_inside=True))
+        return one
+
     def _summary(self) -> dict[str, Any]:
         ended = sum(self.statuses.values())
         rate = self.statuses["completed"] / ended if ended else 0.0
@@ -645,6 +797,8 @@ def _split(part: str) -> tuple[str, int, int | None]:
     return name, int(visit) if visit.isdigit() else 1, int(index) if index.isdigit() else None
 
 
+_GONE: Final = -1
+_NO_STEPS: Final = Block("branch", ())
 _ENDS: Final[dict[str, str]] = {
     EventType.STEP_COMPLETED: "completed",
     EventType.STEP_FAILED: "failed",

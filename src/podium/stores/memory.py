@@ -17,6 +17,7 @@ from podium.errors import (
     RunRequestConflict,
     StoreUnavailable,
 )
+from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease, WakeUp
@@ -68,6 +69,7 @@ class _Kept:
     wake_ups: dict[str, Timestamp] = field(default_factory=dict)
     summary: RunSummary | None = None
     steps: dict[str, StepSnapshot] = field(default_factory=dict)
+    checkpoint: Checkpoint | None = None
     # SHA-256 of what is kept, by name.
     contents: dict[str, bytes] = field(default_factory=dict)
 
@@ -404,6 +406,15 @@ class MemoryStore:
     async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
         steps = self._kept(run_id).steps
         return [steps[step_id] for step_id in step_ids if step_id in steps]
+
+    async def save_checkpoint(self, run_id: RunId, checkpoint: Checkpoint) -> None:
+        texts.check_checkpoint(checkpoint)
+        kept = self._kept(run_id)
+        if kept.checkpoint is None or kept.checkpoint.run_seq <= checkpoint.run_seq:
+            kept.checkpoint = checkpoint
+
+    async def load_checkpoint(self, run_id: RunId) -> Checkpoint | None:
+        return self._kept(run_id).checkpoint
 
     # --- the outbox -------------------------------------------------------------------------------
 

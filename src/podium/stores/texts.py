@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from podium.errors import InvalidEvent, InvalidId
+from podium.log.checkpoints import Checkpoint
 from podium.log.events import encode_payload
 from podium.log.ids import check_step_id
 from podium.log.leases import WakeUp
@@ -87,6 +88,11 @@ def check_snapshot(summary: RunSummary, steps: Sequence[StepSnapshot]) -> None:
     for step in steps:
         check_step_id(step.step_id)
         encode_payload(step)
+
+
+def check_checkpoint(checkpoint: Checkpoint) -> None:
+    check_name("the version of a checkpoint", checkpoint.version)
+    check_name("the plan of a checkpoint", checkpoint.plan_sha256)
 
 
 def cursor_of(query: RunQuery) -> int | None:

@@ -26,6 +26,7 @@ from podium.machine import RULES_VERSION
 from podium.machine.commands import Question, RunTask
 from podium.plan.plan import Agent, Command, Plan
 from podium.ports.store import Store
+from podium.runtime.checkpoints import CheckpointWriter, machine_of, newest_for
 from podium.runtime.drive import Driver, Observer, PendingEvent, World
 from podium.runtime.tasks.order import TaskResult, completed, failed, stopped
 from podium.stores.memory import MemoryStore
@@ -126,6 +127,8 @@ class Scripted:
     views: list[Observer] = field(default_factory=list)
     ask: Callable[[Question], bool] = nothing_there
     driver: Driver | None = None
+    # Save checkpoints, and start from them.
+    checkpoints: bool = False
 
     @property
     def identity(self) -> RunIdentity:
@@ -158,14 +161,25 @@ class Scripted:
             views=self.views,
             observers=self.observers,
         )
+        if self.checkpoints:
+            world.checkpoints = CheckpointWriter(self.store, self.run_id, self.plan, {})
         self.driver = Driver(self.plan, self.identity, lease.fence, world)
         return self.driver
+
+    async def _start_from_checkpoint(self, driver: Driver) -> None:
+        saved = await newest_for(self.store, self.run_id, self.plan)
+        if saved is not None:
+            machine = machine_of(self.plan, saved)
+            assert machine is not None
+            driver.start_from(machine, saved)
 
     async def drive(self, *, log: Any = None, seconds: float = 20, **inputs: Any) -> EventRecord:
         """From where the log stands to the end of the run."""
         lease = await self.claim()
         try:
             driver = self.begin(lease, log)
+            if self.checkpoints:
+                await self._start_from_checkpoint(driver)
             records = await self.store.read(self.run_id, limit=3)
             if not any(record.event_type == EventType.RUN_STARTED for record in records):
                 driver.submit(

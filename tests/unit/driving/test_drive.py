@@ -102,7 +102,7 @@ def test_signals_in_between_never_make_log_and_decisions_differ(
     seed: int, kept_every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PAUSE and RESUME come in before a third of all appends; each task of the log is performed exactly once."""
-    monkeypatch.setattr("podium.runtime.drive._KEEP_EVERY", kept_every)
+    monkeypatch.setattr("podium.runtime.drive.CHECKPOINT_EVERY", kept_every)
     monkeypatch.setattr("podium.runtime.drive._BYTES_PER_EVENT", 10**9)
 
     async def scenario() -> None:
@@ -167,7 +167,7 @@ class LogThatCounts:
 
 def test_a_signal_costs_the_same_in_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was folded since the machine was last kept is folded again, and not the run from its beginning."""
-    monkeypatch.setattr("podium.runtime.drive._KEEP_EVERY", 50)
+    monkeypatch.setattr("podium.runtime.drive.CHECKPOINT_EVERY", 50)
 
     async def scenario() -> None:
         loop = f"for_each: {{items: {list(range(400))}, steps: [{{name: A, command: [exit, 0]}}]}}"

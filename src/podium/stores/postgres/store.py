@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from podium.errors import InvalidId, RunNotFound, StoreUnavailable
+from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import Fence, HeldLease, Lease, WakeUp
@@ -25,8 +26,8 @@ from podium.ports.store import (
     StoreStats,
 )
 from podium.stores import texts
+from podium.stores.postgres import checkpoints, leases, limits, log, migrations, outbox, snapshots, upkeep
 from podium.stores.postgres import contents as contents_sql
-from podium.stores.postgres import leases, limits, log, migrations, outbox, snapshots, upkeep
 from podium.stores.postgres.connections import Connections
 from podium.stores.postgres.listening import Listener
 from podium.stores.postgres.rows import RUN, askable, run_of
@@ -190,6 +191,12 @@ class PostgresStore:
 
     async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
         return await snapshots.find_steps(self._connections, run_id, step_ids)
+
+    async def save_checkpoint(self, run_id: RunId, checkpoint: Checkpoint) -> None:
+        await checkpoints.save(self._connections, run_id, checkpoint)
+
+    async def load_checkpoint(self, run_id: RunId) -> Checkpoint | None:
+        return await checkpoints.load(self._connections, run_id)
 
     # --- the outbox -------------------------------------------------------------------------------
 

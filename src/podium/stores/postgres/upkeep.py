@@ -20,6 +20,7 @@ _TABLES_OF_A_RUN: Final = (
     "wake_ups",
     "summaries",
     "steps",
+    "checkpoints",
     "outbox",
     "outbox_lines",
     "dead_letters",

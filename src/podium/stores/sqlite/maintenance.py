@@ -35,7 +35,7 @@ def remove(db: apsw.Connection, at: Moment, run_id: str) -> None:
     db.execute(_BURY, (at.text, number))
     db.execute("INSERT INTO removals (run) VALUES (?)", (number,))
     db.execute(f"DELETE FROM dead WHERE line IN {_LINES}", (number,))
-    for table in ("lines", "wake_ups", "leases", "summaries"):
+    for table in ("lines", "wake_ups", "leases", "summaries", "checkpoints"):
         db.execute(f"DELETE FROM {table} WHERE run = ?", (number,))
     db.execute("DELETE FROM runs WHERE number = ?", (number,))
 

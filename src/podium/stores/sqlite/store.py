@@ -18,6 +18,7 @@ import apsw
 from msgspec.structs import replace
 
 from podium.errors import StoreUnavailable
+from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import Fence, HeldLease, Lease, WakeUp
@@ -37,8 +38,17 @@ from podium.ports.store import (
     StoreStats,
 )
 from podium.stores import rules, texts
+from podium.stores.sqlite import (
+    checkpoints,
+    log,
+    maintenance,
+    migrations,
+    outbox,
+    ownership,
+    snapshots,
+    tenants,
+)
 from podium.stores.sqlite import contents as contents_sql
-from podium.stores.sqlite import log, maintenance, migrations, outbox, ownership, snapshots, tenants
 from podium.stores.sqlite.appending import Append
 from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
@@ -343,6 +353,13 @@ class SqliteStore:
     async def find_steps(self, run_id: RunId, step_ids: Sequence[str]) -> list[StepSnapshot]:
         possible = [step_id for step_id in step_ids if texts.could_be_kept(step_id)]
         return self._read(lambda db: snapshots.find_steps(db, run_id, possible))
+
+    async def save_checkpoint(self, run_id: RunId, checkpoint: Checkpoint) -> None:
+        texts.check_checkpoint(checkpoint)
+        await self._writer.write(lambda db: checkpoints.save(db, run_id, checkpoint))
+
+    async def load_checkpoint(self, run_id: RunId) -> Checkpoint | None:
+        return self._read(lambda db: checkpoints.load(db, run_id))
 
     # --- the outbox -------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ Tests are plain functions driven by `run`, so that no plugin is needed.
 
 from podium.testing.store_promises.admission import AdmissionPromises
 from podium.testing.store_promises.appending import AppendingPromises
+from podium.testing.store_promises.checkpoints import CheckpointPromises
 from podium.testing.store_promises.contents import ContentPromises
 from podium.testing.store_promises.hostile_text import HostileTextPromises
 from podium.testing.store_promises.leases import LeasePromises
@@ -29,6 +30,7 @@ __all__ = [
     "TTL",
     "AdmissionPromises",
     "AppendingPromises",
+    "CheckpointPromises",
     "ContentPromises",
     "HostileTextPromises",
     "LeasePromises",
@@ -60,6 +62,7 @@ class StorePromises(
     QueuePromises,
     TimerPromises,
     SnapshotPromises,
+    CheckpointPromises,
     OutboxPromises,
     PruningPromises,
     ContentPromises,
