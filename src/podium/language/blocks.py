@@ -39,7 +39,7 @@ from podium.language.values import (
 )
 from podium.language.write_conflicts import Written, check_write_conflicts, together, written_by
 from podium.machine.flow import Way, way_on
-from podium.plan.loading import walk
+from podium.plan.loading import FINALLY, walk
 from podium.plan.plan import (
     Block,
     Body,
@@ -106,6 +106,7 @@ def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[S
         check_secrets(node, names)
     body, wrote = _body_of(declared, here, names, context)
     _check_path(declared, here, body, context.problems)
+    _check_repeated(declared, here, context.problems)
     when, labels = value_at(node, "when"), value_at(node, "labels")
     name = str(declared.name.value)
     retried = declared.action in DEFAULT_TIMEOUT
@@ -130,6 +131,21 @@ def _step_of(declared: Declared, path: str, context: WorkflowContext) -> tuple[S
             depends_on=_depends_on(declared),
         ),
         wrote,
+    )
+
+
+def _check_repeated(step: Declared, path: str, problems: Problems) -> None:
+    """`_error` and `finally` belong to one end of the run; a resumed run ends once more."""
+    where = path.split("/", 1)[0]
+    flag = value_at(step.node, "idempotent")
+    if flag is None or where not in (ERROR, FINALLY) or scalar_at(step.node, "idempotent") is not False:
+        return
+    problems.warning(
+        Code.REPEATED_AT_EVERY_END,
+        flag,
+        f"{quoted(step.step_id)} may run again after `podium resume`, also if it completed: `_error` and `finally` "
+        "belong to one end of the run, and a resumed run has another.",
+        f"Make it repeatable, or move it out of {'`finally`' if where == FINALLY else '`_error`'}.",
     )
 
 

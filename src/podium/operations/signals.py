@@ -7,17 +7,18 @@ run has any use for it. What is refused is recorded, too (`SignalRejected`), but
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
 import msgspec
 
-from podium.errors import PodiumError
+from podium.errors import LogMoved, PodiumError
 from podium.log.events import EventType, EventWrite, encode_payload
 from podium.log.runs import Run
 from podium.log.times import seconds_between, timestamp
 from podium.log.transitions import TERMINAL
-from podium.machine import Machine
+from podium.machine import Machine, calls
 from podium.machine.commands import Record
 from podium.machine.signals import form_asked_by
 from podium.operations.parts import Parts
@@ -38,6 +39,7 @@ _LOOK_BACK: Final = 300
 _MAX_REASON: Final = 500
 # What can find nothing to act on; that is said immediately, if the plan of the run is at hand.
 _ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
+_MAX_RECHECKS: Final = 5
 
 
 class RunIsOver(PodiumError):
@@ -89,11 +91,13 @@ async def send_signal(
     fields: Mapping[str, str] | None = None,
     caller: Caller | None = None,
     after: int | None = None,
+    recheck: int = _MAX_RECHECKS,
 ) -> Run:
     """Raises `RunNotFound`, for another tenant's run too, and the errors above; cancelling an ended run is no error.
 
-    With the `plan` it is also refused if the run could not use it as it is now. `after`: only if that is the run's
-    newest record, else `LogMoved`.
+    With the `plan` it is also refused if the run could not use it as it is now, and recorded only if nothing has
+    happened since: of two answers to one question the second is refused. In a run that moves on faster than it can be
+    checked, that is given up after `recheck` times. `after`: only if that is the run's newest record, else `LogMoved`.
     """
     run = await store.runs.find(tenant_id, run_id)
     signal = Signal(signal_type, payload, caller or this_caller(), fields or {})
@@ -101,7 +105,7 @@ async def send_signal(
         await _check_caller(store, run, signal)
         if run.status in TERMINAL and signal_type == "CANCEL":
             return run
-        signal = await _checked(store, run, signal, plan, payloads)
+        signal, checked_at = await _checked(store, run, signal, plan, payloads)
     except (NotAllowed, RunIsOver, InvalidSignal) as refusal:
         await _record_refusal(store, clock, run, signal, refusal)
         raise
@@ -113,7 +117,11 @@ async def send_signal(
             f"run {run_id!r} was sent {_MAX_PER_MINUTE} signals within a minute; try again in a minute, "
             f"or `podium cancel {run_id}`"
         )
-    await _accept(store, clock, run, signal, after)
+    if after is not None or checked_at is None or not recheck:
+        await _accept(store, clock, run, signal, after)
+    elif not await _accept_as_checked(store, clock, run, signal, checked_at):
+        again = partial(send_signal, store, clock, tenant_id, run_id, signal_type, payload, plan=plan)
+        return await again(payloads=payloads, fields=fields, caller=caller, recheck=recheck - 1)
     return run
 
 
@@ -144,6 +152,15 @@ async def signal_run(
         payloads=parts.values(run_id),
         fields=fields,
     )
+
+
+async def _accept_as_checked(store: Store, clock: Clock, run: Run, signal: Signal, checked_at: int) -> bool:
+    """False if the log has moved on since the check: another signal may have answered what this one answers."""
+    try:
+        await _accept(store, clock, run, signal, checked_at)
+    except LogMoved:
+        return False
+    return True
 
 
 async def _accept(store: Store, clock: Clock, run: Run, signal: Signal, after: int | None) -> None:
@@ -186,19 +203,21 @@ async def check_signal(
 
 async def _checked(
     store: Store, run: Run, signal: Signal, plan: Plan | None, payloads: Callable[[], Values] | None
-) -> Signal:
-    """The signal as it is to be sent: the texts of a form have become values."""
+) -> tuple[Signal, int | None]:
+    """The signal as it is to be sent: the texts of a form have become values. And the record it was checked at."""
     run_id = run.identity.run_id
     if run.status in TERMINAL:
         raise _is_over(run)
     check_payload(signal.signal_type, signal.payload)
     if plan is None:
-        return _with_form(signal, dict(signal.fields)) if signal.fields else signal
+        return (_with_form(signal, dict(signal.fields)) if signal.fields else signal), None
     machine = await replayed(store, run_id, plan, payloads)
+    # What comes after the end is not recorded in the same way as other signals.
+    checked_at = machine.last_seq if not machine.terminal else None
     if signal.fields:
         signal = _with_form(signal, _read_fields(machine, signal))
     _try_out(run, machine, signal)
-    return signal
+    return signal, checked_at
 
 
 def _with_form(signal: Signal, form: dict[str, Any]) -> Signal:
@@ -221,6 +240,11 @@ def _read_fields(machine: Machine, signal: Signal) -> dict[str, Any]:
 def _try_out(run: Run, machine: Machine, signal: Signal) -> None:
     """What the machine would say to it."""
     run_id = run.identity.run_id
+    if calls.is_over(machine) and signal.signal_type != "CANCEL":
+        # Its end is the next that is recorded: the machine does not answer any more.
+        raise SignalWouldBeIgnored(
+            f"run {run_id!r} is about to end; `podium why {run_id}` shows how it ended"
+        )
     tried = new_event(
         run.identity, EventType.SIGNAL_ACCEPTED, machine.now, encode_payload(signal.body()), subject="tried"
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,13 +10,22 @@ import pytest
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.runs import Run
 from podium.log.times import timestamp
-from podium.operations.signals import NotAllowed, RunIsOver, TooManySignals, send_signal
+from podium.operations.signals import (
+    NotAllowed,
+    RunIsOver,
+    SignalWouldBeIgnored,
+    TooManySignals,
+    send_signal,
+)
 from podium.runtime.callers import Caller, reason_to_refuse
 from podium.runtime.writing import new_event
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
 from podium.testing.store_promises import started
+from tests.unit.driving.scripted import Scripted, memory
+from tests.unit.machine.hosting import plan_of
 
 ANN = Caller("ann", 1000)
 OWN = Caller("ann", 1000, runs=frozenset({"r"}))
@@ -44,6 +54,26 @@ def test_sixty_refusals_a_minute_are_recorded_and_a_cancel_is_still_possible() -
         with pytest.raises(NotAllowed):
             await send_signal(store, clock, "default", "r", "APPROVE", {}, caller=OWN)
         assert len(await logged(store, "SignalRejected")) == 61
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.rule("G27")
+def test_of_two_answers_to_one_question_at_the_same_time_the_second_is_refused() -> None:
+    async def scenario() -> None:
+        run = await Scripted(plan_of("steps: [{name: Ask, approval: {message: Go?}}]"), memory()).create()
+        driving = asyncio.create_task(run.drive())
+        while not any(one.event_type == EventType.STEP_STARTED for one in await run.log()):
+            await asyncio.sleep(0.01)
+        driving.cancel()
+        await asyncio.gather(driving, return_exceptions=True)
+        send = partial(
+            send_signal, run.store, VirtualClock(), "default", run.run_id, plan=run.plan, caller=ANN
+        )
+        answers = await asyncio.gather(send("APPROVE", {}), send("REJECT", {}), return_exceptions=True)
+        assert [type(one) for one in answers] == [Run, SignalWouldBeIgnored]
+        accepted = [one for one in await run.log() if one.event_type == EventType.SIGNAL_ACCEPTED]
+        assert len(accepted) == 1
 
     asyncio.run(scenario())
 
