@@ -103,7 +103,7 @@ class RunNotFound(PodiumError):
 
     def __init__(self, run_id: str) -> None:
         shown = shortened(run_id)
-        super().__init__(f"there is no run {shown!r}; `podium runs list` shows those there are")
+        super().__init__(f"run {shown!r} not found; `podium runs list` lists all runs")
         self.run_id = run_id
 
 

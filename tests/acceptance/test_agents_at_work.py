@@ -175,7 +175,7 @@ def test_an_agent_of_a_killed_run_goes_on_in_its_conversation(place: Place) -> N
     # Whether the agent had kept its task nobody knows: it is told again.
     assert second["prompt"].startswith("You were interrupted")
     assert second["prompt"].endswith("\n\nhow are you")
-    assert progress(place).startswith("goes on where it was interrupted\n")
+    assert progress(place).startswith("continues where it was interrupted\n")
     step = place.state()["steps"]["Ask"]
     assert (step["status"], step["output"], step["session"]) == ("completed", "fine", first["session"])
 
@@ -315,7 +315,7 @@ def test_an_agents_program_leaves_values_for_others_as_a_command_does(place: Pla
         assert (steps["D"]["timed_out"], steps["D"]["outputs"]) == (True, {"so": "far"})
         assert (steps["E"]["error"]["code"], steps["E"]["error"]["message"]) == (
             "AGENT_ERROR",
-            "$PODIUM_OUTPUT is no file any more",
+            "$PODIUM_OUTPUT is no longer a file",
         )
     left = [path.name for path in place.file("outputs").iterdir()]
     assert left == ["E.1"], "what is no file cannot be read, and holds nothing"

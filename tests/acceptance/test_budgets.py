@@ -314,10 +314,10 @@ steps:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("euros=3", "'euros=3' is no budget: write usd=..., tokens=..., soft=..., reserve=..."),
+        ("euros=3", "'euros=3' is not a budget: write usd=..., tokens=..., soft=..., reserve=..."),
         ("usd", "'usd' is no budget"),
-        ("usd=much", "'usd=much' is no budget: write a number of dollars, or none"),
-        ("tokens=1.5", "'tokens=1.5' is no budget: write a whole number, or none"),
+        ("usd=much", "'usd=much' is not a budget: write a number of dollars, or none"),
+        ("tokens=1.5", "'tokens=1.5' is not a budget: write a whole number, or none"),
         ("usd=-1", "'usd=-1' is no budget"),
         ("usd=nan", "'usd=nan' is no budget"),
     ],

@@ -36,11 +36,11 @@ def quick_grace(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.3) -> None:
         (sh("kill -TERM $$"), (143, "EXIT_CODE", "killed by SIGTERM (exit code 143)")),
         (
             {"name": "A", "command": ["no-such-program"]},
-            (127, "COMMAND_NOT_FOUND", "there is no program 'no-such-program'"),
+            (127, "COMMAND_NOT_FOUND", "program 'no-such-program' not found"),
         ),
         (
             {"name": "A", "command": ["./missing"]},
-            (127, "COMMAND_NOT_FOUND", "there is no program './missing'"),
+            (127, "COMMAND_NOT_FOUND", "program './missing' not found"),
         ),
         (
             {"name": "A", "command": ["./plain"]},
@@ -71,7 +71,7 @@ def quick_grace(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.3) -> None:
             (
                 125,
                 "EXPECTATION_FAILED",
-                "there is no input file 'nowhere', neither among the artifacts nor in the workspace",
+                "input file 'nowhere' not found, neither among the artifacts nor in the workspace",
             ),
         ),
     ],
@@ -209,8 +209,8 @@ def test_a_step_leaves_values_for_others(tmp_path: Path) -> None:
             "head -c 70000 /dev/zero > $PODIUM_OUTPUT",
             "the step wrote more than 65536 bytes to $PODIUM_OUTPUT",
         ),
-        ("mkfifo $PODIUM_OUTPUT", "$PODIUM_OUTPUT is no file any more"),
-        ("mkdir $PODIUM_OUTPUT", "$PODIUM_OUTPUT is no file any more"),
+        ("mkfifo $PODIUM_OUTPUT", "$PODIUM_OUTPUT is no longer a file"),
+        ("mkdir $PODIUM_OUTPUT", "$PODIUM_OUTPUT is no longer a file"),
         (
             "ln -s /etc/passwd $PODIUM_OUTPUT",
             "what the step wrote to $PODIUM_OUTPUT cannot be read: Too many levels of symbolic links",
@@ -341,7 +341,7 @@ def test_a_mebibyte_is_captured_and_no_more(tmp_path: Path) -> None:
         "the output has 1048577 bytes; `capture: lines` reads at most 1048576",
     )
     for name in "EF":
-        assert ended.error(name)[2].startswith("the output is no JSON: ")
+        assert ended.error(name)[2].startswith("the output is not JSON: ")
 
 
 @pytest.mark.rule("D52", "D36")
@@ -492,7 +492,7 @@ def test_commands_run_in_the_workspace_or_below(tmp_path: Path) -> None:
         f"{workspace}/sub\n",
         f"{workspace}\n",
     ]
-    assert ended.error("D") == (125, "PATH_REFUSED", "workdir 'missing' is no folder of the workspace")
+    assert ended.error("D") == (125, "PATH_REFUSED", "workdir 'missing' is not a folder of the workspace")
 
 
 @pytest.mark.rule("D38")

@@ -115,7 +115,7 @@ def test_an_invalid_file_ends_with_65_and_its_problems_on_standard_error(command
 
     assert (result.returncode, result.stdout) == (65, "")
     assert result.stderr == (
-        f"{bad}:14:37: E303 'step_type' is 'efect', which is none of: compute, effect, reducer, orchestrator,"
+        f"{bad}:14:37: E303 'step_type' is 'efect', which is not one of: compute, effect, reducer, orchestrator,"
         " custom, parallel.\n"
         "   14 |   - {step_name: Publish, step_type: efect, depends_on: [build, lint]}\n"
         "      |                                     ^^^^^\n"
@@ -223,7 +223,7 @@ def test_validate_tells_programs_each_file_with_its_problems(good: str, bad: str
                     "end_column": 42,
                     "severity": "error",
                     "code": "E303",
-                    "message": "'step_type' is 'efect', which is none of: compute, effect, reducer, orchestrator,"
+                    "message": "'step_type' is 'efect', which is not one of: compute, effect, reducer, orchestrator,"
                     " custom, parallel.",
                     "hint": "Did you mean 'effect'?",
                 }

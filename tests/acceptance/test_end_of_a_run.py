@@ -35,7 +35,7 @@ def test_a_failed_step_of_a_version_1_run_is_named_at_its_end(tmp_path: Path) ->
     )
     told = place.run("run", "w.yaml", "-q").stdout.splitlines()[0]
     assert told.startswith("completed after ")
-    assert "; 1 step failed: A (there is no input file 'gone.md'" in told
+    assert "; 1 step failed: A (input file 'gone.md' not found" in told
 
 
 def test_only_failures_that_nothing_made_good_are_named(tmp_path: Path) -> None:

@@ -272,10 +272,13 @@ def test_an_exception_is_told_with_its_traceback_in_the_log(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("function", "expected"),
     [
-        ("nowhere:f", (127, "FUNCTION_NOT_FOUND", "there is no module 'nowhere'")),
+        ("nowhere:f", (127, "FUNCTION_NOT_FOUND", "module 'nowhere' not found")),
         ("functions.sub:f", (1, "PYTHON_ERROR", "ModuleNotFoundError: No module named 'functions.sub'")),
         ("functions:missing", (127, "FUNCTION_NOT_FOUND", "the module 'functions' has no 'missing'")),
-        ("functions:value", (127, "FUNCTION_NOT_FOUND", "'value' of the module 'functions' is no function")),
+        (
+            "functions:value",
+            (127, "FUNCTION_NOT_FOUND", "'value' of the module 'functions' is not a function"),
+        ),
         ("broken:f", (1, "PYTHON_ERROR", "ModuleNotFoundError: No module named 'no_such_library'")),
         ("wrong:f", (1, "PYTHON_ERROR", "SyntaxError: invalid syntax (wrong.py, line 1)")),
         (

@@ -197,8 +197,8 @@ def test_the_outbox_is_listed_and_decided_about(store: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "told"),
     [
-        (["runs", "show", "missing"], 64, "RUN_NOT_FOUND: there is no run 'missing'"),
-        (["events", "r1", "--tenant", "acme"], 64, "RUN_NOT_FOUND: there is no run 'r1'"),
+        (["runs", "show", "missing"], 64, "RUN_NOT_FOUND: run 'missing' not found"),
+        (["events", "r1", "--tenant", "acme"], 64, "RUN_NOT_FOUND: run 'r1' not found"),
         (["export", "r1", "--tenant", "acme"], 64, "RUN_NOT_FOUND"),
     ],
 )

@@ -61,7 +61,7 @@ def test_a_valid_file_is_told_so(folder: Path) -> None:
 def test_every_problem_of_a_file_is_shown_at_its_place(folder: Path) -> None:
     done = podium("validate", "bad.yaml", code=65, cwd=folder)
     assert done.stdout == ""
-    assert "bad.yaml:6:26: E205 there is no step 'Tset' to go to." in done.stderr
+    assert "bad.yaml:6:26: E205 step 'Tset' does not exist to go to." in done.stderr
     assert "Did you mean 'Test'?" in done.stderr
     assert "bad.yaml:7:18: E402 " in done.stderr
     assert "command" in done.stderr

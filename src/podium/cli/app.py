@@ -81,13 +81,13 @@ COMPLETE_VARIABLE: Final = "_PODIUM_COMPLETE"
 # name: (module, attribute, first line of its help)
 _COMMANDS: Final = {
     "run": ("podium.cli.running", "run", "Run a workflow and wait for its end."),
-    "resume": ("podium.cli.running", "resume", "Go on with a run that has stopped."),
+    "resume": ("podium.cli.running", "resume", "Resume a stopped run."),
     "rerun": ("podium.cli.running", "rerun", "Run again from a step on, as a new run."),
     "why": ("podium.cli.inspect", "why", "Say what a run waits for."),
     "logs": ("podium.cli.inspect", "logs", "Print what the steps of a run wrote."),
-    "report": ("podium.cli.inspect", "report", "Tell how a run went."),
+    "report": ("podium.cli.inspect", "report", "Summarize a run."),
     "cancel": ("podium.cli.control", "cancel", "Stop a run."),
-    "pause": ("podium.cli.control", "pause", "Begin nothing new in a run."),
+    "pause": ("podium.cli.control", "pause", "Pause a run: running steps finish, no new ones start."),
     "unpause": ("podium.cli.control", "unpause", "Let a paused run go on."),
     "retry-step": ("podium.cli.control", "retry_step", "Try a step again now."),
     "skip-step": ("podium.cli.control", "skip_step", "Leave a step out."),

@@ -120,7 +120,7 @@ class Questions:
         elif answer is None:
             click.echo(f"please answer {' or '.join(key for key in answers if len(key) == 1)}")
         elif answer == "APPROVE" and self._needed.get(plan_path(self._about)):
-            click.echo("a yes is not enough here: the form has to be filled in")
+            click.echo("this approval has required fields; use `podium approve ... --field NAME=VALUE`")
         else:
             sending = asyncio.ensure_future(self._send(self._run, answer, self._about))
             self._sending.add(sending)

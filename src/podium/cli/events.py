@@ -21,7 +21,7 @@ from podium.text import visible
     default=0,
     show_default=True,
     type=click.IntRange(0, MAX_NUMBER),
-    help="Begin behind this event.",
+    help="Start after this event.",
 )
 @click.option("--follow", is_flag=True, help="Go on as events come, until the run ends.")
 @json_option

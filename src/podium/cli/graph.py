@@ -26,7 +26,7 @@ from podium.wiring import installed_providers
 @click.option(
     "--workspace",
     type=GivenPath(file_okay=False),
-    help="Where files are looked for that do not stand beside the workflow. [default: here]",
+    help="Where to look for files that are not next to the workflow. [default: here]",
 )
 def graph(file: str, format_: str | None, output: str | None, workspace: Path | None) -> int:
     """Draw the steps of FILE and where each outcome leads ('-' is standard input).

@@ -30,7 +30,7 @@ def init(template: str, output: str, listed: bool, force: bool) -> int:
         return 0
     if template not in STARTERS:
         hint = did_you_mean(template, STARTERS) or f"There are: {', '.join(STARTERS)}."
-        raise click.UsageError(f"there is no template '{visible(template)}'. {hint}")
+        raise click.UsageError(f"unknown template '{visible(template)}'. {hint}")
     content = starter(template)
     if output == "-":
         click.echo(content, nl=False)

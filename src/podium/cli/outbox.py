@@ -77,5 +77,5 @@ def drop(bus: str, run_id: str, event: int, store: str | None) -> None:
 
 def _answer(found: bool, done: str) -> None:
     if not found:
-        raise click.UsageError("there is no such dead letter; see `podium outbox list`.")
+        raise click.UsageError("no such dead letter; `podium outbox list` lists them.")
     click.echo(done)

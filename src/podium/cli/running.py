@@ -76,7 +76,7 @@ def _recording_options(command: Callable[..., int]) -> Callable[..., int]:
         "--replay",
         type=folder,
         metavar="DIR",
-        help="Answer agent steps from this recording; nobody is asked.",
+        help="Answer agent steps from this recording; no agent is called.",
     )
     return record(replay(command))
 
@@ -181,9 +181,11 @@ def run(
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only how it ended.")
 @click.option("--stream", is_flag=True, help="Show what steps print, as they print it.")
-@click.option("--workflow", metavar="FILE", help="Go on with this workflow instead of the one it began with.")
+@click.option(
+    "--workflow", metavar="FILE", help="Continue with this workflow instead of the one the run started with."
+)
 @click.option("--force", is_flag=True, help="With --workflow: also if its structure is another.")
-@click.option("--changed", is_flag=True, help="Begin a new run, and do only what has changed since.")
+@click.option("--changed", is_flag=True, help="Start a new run and repeat only what has changed since.")
 @click.option("--run-id", "new_id", help="With --changed: the id of the new run. [default: a new one]")
 @_recording_options
 @click.option(
@@ -230,11 +232,13 @@ def resume(
     """
     raised = _raised(budgets)
     if raised is not None and changed:
-        raise click.UsageError("--budget is for a run that goes on: a new run has its workflow's own.")
+        raise click.UsageError(
+            "--budget is for a run that continues: a new run has the budget of its workflow."
+        )
     if force and workflow is None:
         raise click.UsageError("--force is for --workflow: name the file to go on with.")
     if new_id is not None and not changed:
-        raise click.UsageError("--run-id is for --changed: a run that goes on keeps its id.")
+        raise click.UsageError("--run-id is for --changed: a run that continues keeps its id.")
     other: tuple[Plan, bytes] | None = None
     if workflow is not None:
         name, content = read_file(workflow)
@@ -352,7 +356,7 @@ async def _drive_again(
 @click.command()
 @click.argument("run_id", metavar="RUN")
 @click.option(
-    "--from", "step", metavar="STEP", help="Where to begin: a step the run came to. [default: the start]"
+    "--from", "step", metavar="STEP", help="Where to start: a step that the run reached. [default: the start]"
 )
 @click.option("--run-id", "new_id", help="The id of the new run. [default: a new one]")
 @click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line.")
@@ -504,7 +508,7 @@ def _warn_of_readers(folder: Path) -> None:
 
 def _recordings(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
     if record is not None and replay is not None:
-        raise click.UsageError("--record asks agents and --replay asks nobody: give one of them.")
+        raise click.UsageError("--record calls agents and --replay calls none: give one of them.")
     use_configured_permissions()  # before the folder is made
     return recordings_in(record, replay, goes_on=goes_on)
 

@@ -157,7 +157,7 @@ def _show_text(view: RunView, driver: RunDriver | None, waits: Sequence[Reason])
     if summary.failure is not None:
         click.echo(f"failed   {summary.failure.code}: {visible(summary.failure.message)}")
     if summary.inconsistent:
-        click.echo("warning  an event stands in the log that is not possible there: see `podium events`")
+        click.echo("warning  the log contains an event that is not possible there: see `podium events`")
     counted = (
         ("succeeded", summary.succeeded_steps),
         ("failed", summary.failed_steps),

@@ -133,5 +133,5 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 def _age(text: str) -> timedelta:
     found = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
     if found is None:
-        raise click.UsageError(f"'{text}' is no age: write a number and m, h or d, like 90d.")
+        raise click.UsageError(f"'{text}' is not an age: write a number and m, h or d, like 90d.")
     return timedelta(**{_UNITS[found[2]]: int(found[1])})

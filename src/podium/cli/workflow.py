@@ -20,7 +20,7 @@ from podium.wiring import installed_providers
 _WORKSPACE = click.option(
     "--workspace",
     type=GivenPath(file_okay=False),
-    help="Where files are looked for that do not stand beside the workflow. [default: here]",
+    help="Where to look for files that are not next to the workflow. [default: here]",
 )
 
 

@@ -47,7 +47,7 @@ from podium.plan.plan import (
     Workflow,
 )
 
-# "goto": back to a step that this one stands inside of; an arrow from a box to its own frame says nothing.
+# "goto": back to a step that this one is inside of; an arrow from a box to its own frame says nothing.
 ExitKind: TypeAlias = Literal["end", "error", "failed", "stuck", "break", "continue", "goto"]
 
 # A command or a message can have megabytes; nobody reads them in a picture.

@@ -363,7 +363,7 @@ def _join_of(step: Mapping, context: WorkflowContext, loop: Mapping | None = Non
         context.problems.error(
             Code.CONFLICTING_KEYS,
             inside,
-            "'join' stands beside 'for_each' and in it.",
+            "'join' is given both beside 'for_each' and in it.",
             "Keep the one beside `for_each`.",
         )
     node = beside if beside is not None else inside
@@ -392,8 +392,8 @@ def _check_is_graph(scope: Scope, problems: Problems) -> None:
                 Code.FLOW_AND_GRAPH,
                 step.name,
                 f"{quoted(step.step_id)} means nothing in a list with `depends_on`.",
-                "Use an ordinary name, and `finally:` for what is done on every way out; the dependencies say where "
-                "the list begins.",
+                "Use an ordinary name, and `finally:` for what is done on every way out; the dependencies decide where "
+                "the list starts.",
             )
 
 
@@ -454,7 +454,7 @@ def _reached(scope: Scope, steps: list[Step], discipline: Discipline) -> set[int
     entries = [first] if steps else []
     if ERROR in index and scope.kind == "workflow":
         entries.append(index[ERROR])
-    # What stands inside a step may go to a step of this list.
+    # What is inside a step may go to a step of this list.
     reached: set[int] = set()
     while entries:
         at = entries.pop()

@@ -93,7 +93,10 @@ def step_named(node: Scalar, names: Names) -> str | None:
         if names.workflow.may_declare("steps", name, known):
             return None
         names.problems.error(
-            Code.STEP_NOT_DEFINED, node, f"there is no step {quoted(name)}.", suggestion(name, known, "steps")
+            Code.STEP_NOT_DEFINED,
+            node,
+            f"step {quoted(name)} does not exist.",
+            suggestion(name, known, "steps"),
         )
         return None
     if isinstance(found, NotVisible):

@@ -104,8 +104,8 @@ def _may_be_graph(scope: Scope, context: WorkflowContext) -> bool:
                 Code.KEY_DOES_NOT_FIT,
                 step.node,
                 "depends_on",
-                "the branches of 'parallel' all start at once, so none can wait for another.",
-                "Write `steps:` instead of `parallel:`; what does not depend on each other runs at once there, too.",
+                "the branches of 'parallel' start together, so none can wait for another.",
+                "Write `steps:` instead of `parallel:`; independent steps run in parallel there, too.",
             )
     return False
 
@@ -193,7 +193,7 @@ def _check_name(name: Scalar, scope: Scope, problems: Problems) -> None:
             Code.INVALID_NAME,
             name,
             f"the name {quoted(text)} is reserved{where}.",
-            "Begin with another character; only `_start` and `_error` in the workflow's own list have an underscore.",
+            "Start with another character; only `_start` and `_error` in the workflow's own list have an underscore.",
         )
     elif len(text) > 200:
         problems.error(
@@ -277,6 +277,6 @@ def _meant_dependency(name: str, step: Declared) -> str:
     while inner is not None and inner.scope is not step.scope:
         inner = inner.scope.owner
     if inner is not None and inner is not step:
-        return f"Depend on {quoted(inner.step_id)}, which it stands in."
+        return f"Depend on {quoted(inner.step_id)}, which contains it."
     known = [other.step_id for other in step.scope.listed if other is not step]
     return suggestion(name, known, "steps", "Add a step of that name.")

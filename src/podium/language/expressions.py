@@ -53,7 +53,7 @@ def parse_expression(text: str, reference: OnReference) -> Expression:
         raise ExpressionProblem(
             MAX_CHARACTERS,
             len(text),
-            f"the expression has {len(text):,} characters, and {MAX_CHARACTERS:,} are the most.",
+            f"the expression has {len(text):,} characters; the maximum is {MAX_CHARACTERS:,}.",
             _IN_STEPS,
         )
     return _Parser(text, reference).whole()
@@ -107,9 +107,9 @@ _WRITE: Final = {
     "||": "Write or.",
     "|": "Write or.",
     "!": "Write not, or != to compare.",
-    "**": "There are no powers; multiply.",
+    "**": "There is no power operator; multiply.",
     "//": "Write int(a / b).",
-    ".": "What belongs to a value is part of its reference: ${steps.Build.output}; a number begins with a digit.",
+    ".": "What belongs to a value is part of its reference: ${steps.Build.output}; a number starts with a digit.",
     "$": "Write ${...} for a value, or quotes for text.",
     "?": "Write and and or: there is no ?: here.",
     "{": "There are no maps here; a value is written ${...}, a list [1, 2].",
@@ -175,7 +175,7 @@ class _Lexer:
         return ExpressionProblem(
             start,
             start + len(sign),
-            f"{quoted(sign)} is no operator of expressions.",
+            f"{quoted(sign)} is not an operator.",
             _WRITE.get(sign, _OPERATORS),
         )
 
@@ -210,7 +210,7 @@ def _number(written: str, start: int) -> int | float:
         raise ExpressionProblem(
             start,
             end,
-            f"{quoted(written)} is no number.",
+            f"{quoted(written)} is not a number.",
             "Write digits, as in 12, 0.5 or 1e-3, or quotes for text.",
         )
     number = float(written)
@@ -362,7 +362,7 @@ class _Parser:
             raise ExpressionProblem(
                 name.start,
                 name.end,
-                f"there is no function {quoted(name.text)}.",
+                f"there is not a function {quoted(name.text)}.",
                 f"{near} Functions are: {', '.join(_FUNCTIONS)}.".strip(),
             )
         arguments, close = self._until(")", self._next())
@@ -420,7 +420,7 @@ class _Parser:
             raise ExpressionProblem(
                 word.start,
                 word.end,
-                "'not' cannot stand after another operator.",
+                "'not' cannot follow another operator.",
                 "Put it in brackets: (not ...).",
             )
         self._nest(word)
@@ -514,7 +514,9 @@ class _Parser:
 
     def _no_operand(self, token: _Token) -> ExpressionProblem:
         if token.text == "+":
-            return ExpressionProblem(token.start, token.end, "'+' stands before no value.", "Leave it out.")
+            return ExpressionProblem(
+                token.start, token.end, "'+' is not followed by a value.", "Leave it out."
+            )
         where = "at the end" if token.kind == "end" else f"before {quoted(token.text)}"
         hint = "Write ${...} for a value, or quotes for text."
         return ExpressionProblem(token.start, token.end, f"a value is missing {where}.", hint)

@@ -87,7 +87,7 @@ _CONDITION_RECORD = Record(
         "step_ok": Field(Text(expected="the name of a step"), "That step has run and succeeded."),
         "step_failed": Field(Text(expected="the name of a step"), "That step has run and failed."),
         "step_skipped": Field(Text(expected="the name of a step"), "That step was skipped."),
-        "step_ran": Field(Text(expected="the name of a step"), "That step has run, whatever came of it."),
+        "step_ran": Field(Text(expected="the name of a step"), "That step has run, with any outcome."),
         "file_exists": Field(_PATH, "There is such a file among the run's artifacts."),
         "env_set": Field(_TEMPLATE, "That environment variable is set and not empty."),
         "expr": Field(
@@ -119,7 +119,7 @@ _RETRY = Record(
         ),
         "operator": Field(
             Number(least=0, unit="seconds"),
-            "Seconds a finally failed step waits for somebody to retry it by hand.",
+            "Seconds that a step which failed for good waits for a manual retry.",
         ),
     },
     main="attempts",
@@ -144,7 +144,7 @@ _LIMITS = Record(
             "Longer output is cut after a whole line, with a warning.",
         ),
         "max_log_size": Field(
-            _SIZE, "The most that a step may write to its log, each stream (default 1G). More fails it."
+            _SIZE, "Maximum size of each log stream of a step (default 1G). A step that writes more fails."
         ),
         "max_body_size": Field(
             _SIZE,
@@ -173,8 +173,8 @@ _BUDGET = Record(
     "budget",
     "a budget",
     {
-        "usd": Field(_DOLLARS, "The most it may cost, in dollars."),
-        "tokens": Field(_COUNT, "The most tokens it may take."),
+        "usd": Field(_DOLLARS, "Maximum cost, in dollars."),
+        "tokens": Field(_COUNT, "Maximum number of tokens."),
         "soft": Field(_DOLLARS, "Dollars at which a warning is raised."),
         "reserve": Field(Number(least=0, unit="dollars"), "Dollars set aside before each agent step starts."),
     },
@@ -195,7 +195,9 @@ _SESSION = Record(
     "'session'",
     {
         "resume": Field(
-            Text(expected="the name of an agent step"), "The step whose conversation goes on.", required=True
+            Text(expected="the name of an agent step"),
+            "The step whose conversation is continued.",
+            required=True,
         )
     },
     main="resume",
@@ -228,8 +230,8 @@ _FOR_EACH = Record(
     mistaken=_BESIDE_A_LOOP,
 )
 _PASSES: Final = {
-    "max_iterations": Field(_COUNT, "The most passes (default 1000)."),
-    "max_duration": Field(_SECONDS, "The most seconds (default 3600)."),
+    "max_iterations": Field(_COUNT, "Maximum number of passes (default 1000)."),
+    "max_duration": Field(_SECONDS, "Maximum number of seconds (default 3600)."),
     "check_interval": Field(Number(least=0, unit="seconds"), "Seconds to wait between passes."),
     "steps": Field(_STEPS, "One pass.", required=True),
 }
@@ -334,9 +336,9 @@ _PROVIDER_SETTINGS: Final = {
     "effort": Field(_TEMPLATE, "How hard the model should think."),
     "system_prompt": Field(_TEMPLATE, "A system prompt."),
     "system_prompt_file": Field(_PATH, "A file with the system prompt."),
-    "max_turns": Field(_COUNT, "The most turns."),
-    "max_cost": Field(_DOLLARS, "The most dollars for this step."),
-    "max_tokens": Field(_COUNT, "The most tokens of an answer."),
+    "max_turns": Field(_COUNT, "Maximum number of turns."),
+    "max_cost": Field(_DOLLARS, "Maximum cost of this step, in dollars."),
+    "max_tokens": Field(_COUNT, "Maximum number of tokens of an answer."),
     "temperature": Field(Number(least=0, most=2), "Sampling temperature."),
     "add_dirs": Field(ListOf(_PATH, least=1), "Further folders the agent may use."),
     "allowed_tools": Field(ListOf(_TEMPLATE, least=1), "Tools the agent may use."),
@@ -373,16 +375,16 @@ _STEP = Record(
         "retry": Field(Named("retry"), "Try again after failures."),
         "timeout": Field(_SECONDS, "Seconds one attempt may take."),
         "allow_failure": Field(Flag(), "A failure counts as a pass for what comes next."),
-        "max_visits": Field(_COUNT, "The most visits in one scope."),
+        "max_visits": Field(_COUNT, "Maximum number of visits in one scope."),
         "idempotent": Field(Flag(), "false: never repeated blindly after a crash."),
         "on_doubt": Field(
             Choice(("retry", "fail", "ask")),
-            "What to do with a step of which nobody knows whether it happened.",
+            "What to do when it is unknown whether the step took effect (after a crash or a cancel).",
         ),
         # actions
         "command": Field(
             Either((Text(template=True, expected="a command like `make test`"), ListOf(_ARGUMENT, least=1))),
-            "A program and its arguments; there is no shell.",
+            "A program and its arguments, without a shell.",
         ),
         "shell": Field(
             Text(template=True, expected="a script for sh"),
@@ -463,7 +465,7 @@ _INPUT = Record(
             Choice(("string", "int", "number", "bool", "list", "map")), "Its type (default string)."
         ),
         "default": Field(Anything(), "Its value when none is given."),
-        "required": Field(Flag(), "It has to be given."),
+        "required": Field(Flag(), "It is required."),
         "enum": Field(ListOf(Anything(), least=1), "The values there are."),
         "description": Field(Text(may_be_empty=True), "What it is for."),
     },
@@ -539,7 +541,7 @@ _WORKFLOW = Record(
         "description": Field(Text(may_be_empty=True), "What it is for."),
         "labels": Field(_LABELS, "Labels of your own."),
         "strict_flow": Field(
-            Flag(), "true: every way on is written down. false: the next step, whatever happened."
+            Flag(), "true: every outcome must be handled. false: the next step follows after any outcome."
         ),
         "inputs": Field(
             MapOf(Named("input"), key=VARIABLE, expected="a name of letters, digits and _"),
@@ -565,8 +567,8 @@ _WORKFLOW = Record(
             "Agent programs of your own.",
         ),
         "budget": Field(Named("budget"), "What the run may cost."),
-        "max_transitions": Field(_COUNT, "The most returns to a step already visited (default 1000)."),
-        "max_parallel": Field(_COUNT, "The most tasks at the same time (default 16)."),
+        "max_transitions": Field(_COUNT, "Maximum number of returns to a visited step (default 1000)."),
+        "max_parallel": Field(_COUNT, "Maximum number of tasks that run in parallel (default 16)."),
         "concurrency": Field(
             Named("concurrency"),
             "How many runs with one key work at the same time, over all processes on one store.",

@@ -50,7 +50,7 @@ def read_yaml(content: bytes, name: str, *, max_depth: int = MAX_DEPTH) -> Docum
             Code.FILE_TOO_LARGE,
             0,
             0,
-            f"the file has more than {MAX_BYTES} bytes (8 MiB), the most that is read.",
+            f"the file has more than {MAX_BYTES} bytes (8 MiB), the maximum.",
             "Move large data into files of their own and refer to them.",
         )
         return Document(source, None, report)
@@ -101,7 +101,7 @@ def _characters_are_allowed(source: Source, report: Report) -> bool:
             Code.CONTROL_CHARACTER,
             found.start(),
             found.end(),
-            f"the character U+{ord(found[0]):04X} may not stand in a file.",
+            f"the character U+{ord(found[0]):04X} is not allowed in a file.",
             'Remove it, or write it as an escape inside double quotes, like "\\x1b".',
         )
     return False
@@ -234,7 +234,7 @@ class _Composer:
                 Code.DUPLICATE_KEY,
                 key.start,
                 key.end,
-                f"the key {quoted(key.text)} stands twice in the same mapping.",
+                f"the key {quoted(key.text)} appears twice in the same mapping.",
                 f"The first one is in line {first.line}; keep one of them.",
             )
             return False
@@ -249,7 +249,7 @@ class _Composer:
                 Code.NUMBER_OUT_OF_RANGE,
                 start,
                 end,
-                f"{quoted(text)} is no number that can be kept.",
+                f"{quoted(text)} is not a number that can be stored.",
                 f"Whole numbers go from {-(2**63)} to {2**63 - 1}, others are finite; quote it if text is meant.",
             )
             return Scalar(start, end, text, None)
@@ -302,7 +302,7 @@ class _Composer:
             Code.SECOND_DOCUMENT,
             start,
             start + 3,
-            "a second document begins here; a file holds one.",
+            "a second document starts here; a file contains one.",
             "Move it into a file of its own.",
         )
 
@@ -312,7 +312,9 @@ class _Composer:
         where = ""
         if error.context and error.context_mark is not None:
             began = error.context_mark.index
-            where = f" {error.context} that began in line {self._source.position(min(began, len(text))).line}"
+            where = (
+                f" {error.context} that started in line {self._source.position(min(began, len(text))).line}"
+            )
             if at >= len(text.rstrip()):
                 # Something was never ended: where it began tells more than the end of the file.
                 at = began

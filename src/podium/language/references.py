@@ -294,7 +294,7 @@ class _Resolving:
         if name is None:
             return Kinds.ANY
         if name not in known:
-            return self._undeclared("inputs", f"there is no input {quoted(name)}.", name, known, "inputs")
+            return self._undeclared("inputs", f"unknown input {quoted(name)}.", name, known, "inputs")
         type_ = known[name]
         return Kinds.ANY if len(self._path) > 2 or type_ is None else KIND_OF_INPUT[type_] | Kinds.NULL
 
@@ -328,7 +328,7 @@ class _Resolving:
         if self._place is Place.STORED:
             self._error(
                 Code.SECRET_STORED,
-                f"the secret {quoted(name)} may not stand here: this value is stored.",
+                f"the secret {quoted(name)} is not allowed here: this value is stored.",
                 "Let the step that needs it read it from its environment instead.",
             )
         elif name not in names.secrets:
@@ -349,7 +349,7 @@ class _Resolving:
                 Code.SECRET_VISIBLE,
                 self._scalar,
                 *self._span,
-                f"the secret {quoted(name)} stands here in the open: {_SEEN[self._place]}.",
+                f"the secret {quoted(name)} is visible here: {_SEEN[self._place]}.",
                 _INSTEAD[self._place],
                 Severity.WARNING,
             )
@@ -441,7 +441,7 @@ class _Resolving:
             if not names.workflow.may_declare("steps", name, known):
                 self._error(
                     Code.STEP_NOT_DEFINED,
-                    f"there is no step {quoted(name)}.",
+                    f"step {quoted(name)} does not exist.",
                     suggestion(name, known, "steps"),
                 )
             return Kinds.ANY
@@ -589,9 +589,7 @@ class _Resolving:
 
     def _unknown(self, message: str, hint: str) -> Kinds:
         if any(sign in str(part) for part in self._path for sign in _OPERATORS):
-            hint = (
-                "Write only a name between ${ and }; operators and functions stand around it, in an `expr`."
-            )
+            hint = "Write only a name between ${ and }; operators and functions go around it, in an `expr`."
         self._error(Code.UNKNOWN_NAME, message, hint)
         return Kinds.ANY
 
@@ -626,7 +624,7 @@ def not_visible(name: str, found: NotVisible, names: Names, ask: str) -> tuple[s
         )
     where = step.scope.owner.step_id if step.scope.owner is not None else ""
     return (
-        f"the step {quoted(name)} stands inside {quoted(where)}.",
+        f"the step {quoted(name)} is inside {quoted(where)}.",
         f"Write {ask % _way_to(step, visible)} outside of it.",
     )
 

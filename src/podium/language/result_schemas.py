@@ -41,7 +41,7 @@ def mistakes_of(schema: Any) -> list[Mistake]:
         elif not isinstance(one, bool):
             name = quoted(str(path[-1]))
             hint = "Write a mapping like `type: string`, or true to allow anything."
-            found.append(Mistake(path, f"{name} is {_describe(one)}, which is no schema.", hint))
+            found.append(Mistake(path, f"{name} is {_describe(one)}, which is not a schema.", hint))
     return found or _refused(schema)
 
 
@@ -96,7 +96,7 @@ def _type(value: Any, _root: Any) -> _Wrong | None:
     for index, name in enumerate(names):
         if name not in _JSON_TYPES:
             path = ("type", index) if isinstance(value, list) else ("type",)
-            return path, f"'type' is {_describe(name)}, which is no type of JSON.", _type_hint(name)
+            return path, f"'type' is {_describe(name)}, which is not a JSON type.", _type_hint(name)
     return None
 
 
@@ -120,7 +120,7 @@ def _pattern(value: Any, _root: Any) -> _Wrong | None:
 def _reference(value: Any, root: Any) -> _Wrong | None:
     if isinstance(value, str) and _leads_somewhere(value, root):
         return None
-    message = f"'$ref' is {_describe(value)}, which is no place in this schema."
+    message = f"'$ref' is {_describe(value)}, which is not a place in this schema."
     return ("$ref",), message, "Write the way to it, like '#/$defs/name'."
 
 

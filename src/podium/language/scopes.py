@@ -1,6 +1,6 @@
 """Which steps can be named from where.
 
-A list of steps is a scope, and what stands inside a loop, a branch or a group is a scope inside it. From a step one can
+A list of steps is a scope, and what is inside a loop, a branch or a group is a scope inside it. From a step one can
 name the steps of its own list and of the lists around it, never those inside another. Where steps run at the same
 time (branches, graphs) only what has certainly ended before can be named: else the answer would depend on the order
 in which things happen.

@@ -64,7 +64,7 @@ def parse_script(text: str, is_namespace: Callable[[str], bool], reference: OnRe
         raise ExpressionProblem(
             MAX_COMMAND,
             len(text),
-            f"the script has {len(text):,} characters, and {MAX_COMMAND:,} are the most.",
+            f"the script has {len(text):,} characters; the maximum is {MAX_COMMAND:,}.",
             "Put it into a file and run that.",
         )
     variables: dict[Reference, str] = {}

@@ -188,7 +188,7 @@ class Checker:
             return self._error(
                 Code.WRONG_TYPE,
                 node,
-                f"{_called(name)} is {describe(node)}, but has to be a whole number.",
+                f"{_called(name)} is {describe(node)}, but must be a whole number.",
                 "Write it without a fraction.",
             )
         least, most = shape.limits
@@ -365,8 +365,8 @@ class Checker:
             Code.UNKNOWN_KEY,
             at.start,
             at.end,
-            f"{quoted(key)} is no key of {shape.doc}.",
-            hint or "Remove it; keys of your own begin with 'x-'.",
+            f"{quoted(key)} is not a key of {shape.doc}.",
+            hint or "Remove it; your own keys start with 'x-'.",
         )
         # What was probably meant is not told to be missing as well.
         meant = {known for known in shape.fields if quoted(known) in hint or f"`{known}:`" in hint}

@@ -80,7 +80,7 @@ def _goto(node: Scalar, names: Names) -> Target | None:
         names.problems.error(
             Code.INVALID_FORMAT,
             node,
-            "the target of a `goto` has to be known when the workflow is read.",
+            "the target of a `goto` must be known when the workflow is read.",
             "Write the name of a step; choose between steps with gates: steps that have only `when` and `on`.",
         )
         return None
@@ -92,7 +92,7 @@ def _goto(node: Scalar, names: Names) -> Target | None:
         names.problems.error(
             Code.OUTSIDE_LOOP,
             node,
-            f"{quoted(name)} stands outside of any loop.",
+            f"{quoted(name)} is outside of any loop.",
             "Write `end: true`, or the name of a step.",
         )
         return None
@@ -100,7 +100,7 @@ def _goto(node: Scalar, names: Names) -> Target | None:
         names.problems.error(
             Code.TARGET_OUT_OF_REACH,
             node,
-            f"{quoted(name)} leads out of {quoted(block)}, whose parts run at once.",
+            f"{quoted(name)} leads out of {quoted(block)}, whose branches run in parallel.",
             "Let this part end, and leave the loop from the `on` of the block.",
         )
         return None
@@ -155,7 +155,7 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
                 names.problems.error(
                     Code.TARGET_OUT_OF_REACH,
                     node,
-                    f"{quoted(name)} stands outside of {quoted(blocking.owner.step_id)}, whose parts run at once.",
+                    f"{quoted(name)} is outside of {quoted(blocking.owner.step_id)}, whose branches run in parallel.",
                     f"Let this part end, and go there from the `on` of {quoted(blocking.owner.step_id)}.",
                 )
                 return None
@@ -192,7 +192,7 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
         names.problems.error(
             Code.TARGET_OUT_OF_REACH,
             node,
-            f"{quoted(name)} stands inside {quoted(_name_of(owner))}; one cannot go into it.",
+            f"{quoted(name)} is inside {quoted(_name_of(owner))}; one cannot go into it.",
             f"Go to {quoted(_name_of(outermost))} instead.",
         )
         return None
@@ -205,7 +205,7 @@ def _goto_step(name: str, node: Scalar, names: Names) -> Target | None:
     names.problems.error(
         Code.UNKNOWN_TARGET,
         node,
-        f"there is no step {quoted(name)} to go to.",
+        f"step {quoted(name)} does not exist.",
         suggestion(name, [*known, *(_RESERVED if in_loop else _WITHOUT_LOOP)], "targets"),
     )
     return None

@@ -156,7 +156,7 @@ def _address(node: Scalar, names: Names) -> Text:
             Code.INVALID_FORMAT,
             node,
             f"'url' cannot be {quoted(str(node.value))}.",
-            "Write an address that begins with https:// or http://.",
+            "Write an address that starts with https:// or http://.",
         )
     return text_of(node, names, Place.ADDRESS)
 
@@ -302,7 +302,7 @@ def _resumed(node: Mapping, names: Names) -> str | None:
         names.problems.error(
             Code.KEY_DOES_NOT_FIT,
             resume,
-            f"{quoted(step_id)} is no agent step: it has no conversation to go on with.",
+            f"{quoted(step_id)} is not an agent step: it has no conversation to continue.",
             "Name a step with a prompt.",
         )
     return step_id
@@ -333,7 +333,7 @@ def find_file(node: Scalar, path: str, problems: Problems, context: TaskContext)
         tell(
             Code.FILE_NOT_FOUND,
             node,
-            f"there is no file {quoted(path)}.",
+            f"file {quoted(path)} not found.",
             "Add it, or correct the path: files are looked for beside the workflow's file, then in the workspace.",
         )
     return found
@@ -460,7 +460,7 @@ def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | 
         names.problems.error(
             Code.INVALID_FORMAT,
             node,
-            "the file of a schema has to be known when the workflow is read.",
+            "the file of a schema must be known when the workflow is read.",
             "Write its path without ${...}.",
         )
         return None

@@ -75,7 +75,7 @@ def command_words(text: str, reference: OnReference) -> list[Word]:
         raise ExpressionProblem(
             MAX_COMMAND,
             len(text),
-            f"the command has {len(text):,} characters, and {MAX_COMMAND:,} are the most.",
+            f"the command has {len(text):,} characters; the maximum is {MAX_COMMAND:,}.",
             "Put it into a script and run that.",
         )
     words: list[Word] = []
@@ -164,7 +164,7 @@ def _plain_part(text: str, start: int, at: int) -> tuple[str, int]:
         raise ExpressionProblem(
             at,
             found.end(),
-            f"{quoted(name)} has a space at its beginning or end.",
+            f"{quoted(name)} starts or ends with a space.",
             f"Write {quoted(name.strip())}." if name.strip() else "Write a name.",
         )
     if name.endswith("$") and text.startswith("{", found.end()):
@@ -202,7 +202,7 @@ def _unescaped(found: re.Match[str], start: int) -> str:
         raise ExpressionProblem(
             start + found.start(),
             start + found.end(),
-            f"{quoted(found.group())} is no escape.",
+            f"{quoted(found.group())} is not an escape sequence.",
             "Write a backslash twice to mean one; the others are \\n, \\t, \\r, \\' and \\\".",
         )
     return _ESCAPES[escaped]
@@ -267,9 +267,9 @@ def _not_a_bracket(text: str, start: int, at: int) -> ExpressionProblem:
             "Items are counted from the front, from 0.",
         )
     elif re.fullmatch(r"[0-9]+", inside):
-        message, hint = f"{quoted(text[at + 1 : end])} is no index.", "Write a whole number, such as [0]."
+        message, hint = f"{quoted(text[at + 1 : end])} is not an index.", "Write a whole number, such as [0]."
     else:
-        message = f"{quoted(text[at : end + 1])} is no part of a path."
+        message = f"{quoted(text[at : end + 1])} is not part of a path."
         hint = 'Write [0] for an item, ["any text"] for a name, or [*] at the very end.'
     return ExpressionProblem(at, end + 1, message, hint)
 
@@ -280,14 +280,14 @@ def _after_spread(text: str, start: int, at: int) -> ExpressionProblem:
     return ExpressionProblem(
         at,
         at + 1,
-        f"{quoted(text[at])} stands after '[*]'.",
+        f"{quoted(text[at])} follows '[*]'.",
         "'[*]' is the last part of a reference, and it has no default.",
     )
 
 
 def _after_bracket(text: str, at: int) -> ExpressionProblem:
     return ExpressionProblem(
-        at, at + 1, f"{quoted(text[at])} stands after ']'.", "Write '.', '[', ':-' or '}' there."
+        at, at + 1, f"{quoted(text[at])} follows ']'.", "Write '.', '[', ':-' or '}' there."
     )
 
 
@@ -295,7 +295,7 @@ def _spread_inside_text(start: int, end: int) -> ExpressionProblem:
     return ExpressionProblem(
         start,
         end,
-        "'[*]' makes several arguments, so nothing else can stand beside it.",
+        "'[*]' makes several arguments, so nothing else is allowed beside it.",
         "Make it an element of its own in a list, or leave out '[*]' to write the list as JSON.",
     )
 

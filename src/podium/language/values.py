@@ -103,7 +103,7 @@ def command_of(node: Node, names: Names) -> tuple[Text, ...]:
                 node,
                 word.start,
                 word.end,
-                f"{quoted(str(word.text))} is passed to the program as it is: there is no shell.",
+                f"{quoted(str(word.text))} is passed to the program unchanged: no shell is involved.",
                 "Use `shell:` instead of `command:`, or quote the word if it is meant.",
                 Severity.WARNING,
             )

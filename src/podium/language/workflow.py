@@ -310,7 +310,7 @@ class _Reading:
             context.problems.error(
                 Code.INVALID_FORMAT,
                 path,
-                "the file of a call has to be known when the workflow is read.",
+                "the file of a call must be known when the workflow is read.",
                 "Write its path without ${...}; choose between calls with `when`.",
             )
             return None
@@ -389,7 +389,7 @@ def _check_no_secrets(node: Node, names: WorkflowNames, problems: Problems) -> N
                         Code.SECRET_STORED,
                         node,
                         *found.span(),
-                        f"the secret {quoted(found[1])} may not stand here: the context is stored.",
+                        f"the secret {quoted(found[1])} is not allowed here: the context is stored.",
                         "Let the step that needs it read it from its environment instead.",
                     )
 
@@ -431,7 +431,7 @@ def _main(root: Mapping, scope: Scope, context: WorkflowContext) -> tuple[Block,
         context.problems.error(
             Code.NO_ACTION,
             scope.listed[0].name,
-            "there is no step but '_error', so nothing would be done.",
+            "the only step is '_error', so nothing would be done.",
             "Add the steps of the workflow; `_error` runs only when one of them goes to it.",
         )
     entry = next((number for number, step in enumerate(ordered) if step.step_id == START), 0)

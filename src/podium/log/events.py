@@ -133,7 +133,7 @@ def check_write(write: EventWrite) -> None:
         raise InvalidEvent(f"attempts of an event count from 1: {event_type}")
     if not is_usual:
         if not _KEY.fullmatch(write.idempotency_key):
-            raise InvalidEvent(f"the idempotency key of {event_type} is no SHA-256 in lower-case hex")
+            raise InvalidEvent(f"the idempotency key of {event_type} is not a SHA-256 in lower-case hex")
         if not is_timestamp(write.emitted_at):
             raise InvalidEvent(f"emittedAt {write.emitted_at[:40]!a} is not like 2026-01-01T12:00:00.000000Z")
     check_payload(write.payload)
@@ -153,7 +153,7 @@ def check_payload(payload: bytes) -> None:
         if not payload.isascii():
             payload.decode()
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise InvalidEvent(f"a payload is no JSON object in UTF-8: {error}") from error
+        raise InvalidEvent(f"a payload is not a JSON object in UTF-8: {error}") from error
 
 
 def encode_payload(payload: object) -> bytes:

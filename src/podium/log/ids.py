@@ -30,7 +30,7 @@ def check_id(kind: str, value: str) -> None:
 def check_step_id(value: str) -> None:
     """Refuse what is no instance path: up to 1,024 bytes without control characters and without a bar."""
     if not value or "|" in value or not value.isprintable():
-        raise InvalidId(f"step {_shown(value)} is no path: use printable characters, and no '|'")
+        raise InvalidId(f"step {_shown(value)} is not a valid path: use printable characters except '|'")
     # A character has at most four bytes, so short paths need not be counted.
     if len(value) * 4 > _MAX_STEP_BYTES and len(value.encode()) > _MAX_STEP_BYTES:
         raise InvalidId(f"step {_shown(value)} is too long: use at most {_MAX_STEP_BYTES} bytes of UTF-8")
@@ -38,7 +38,7 @@ def check_step_id(value: str) -> None:
 
 def check_uuid4(kind: str, value: str) -> None:
     if not _UUID4.fullmatch(value):
-        raise InvalidId(f"{kind} {_shown(value)} is no UUID of version 4 in lower case")
+        raise InvalidId(f"{kind} {_shown(value)} is not a lower-case UUID of version 4")
 
 
 def _shown(value: object) -> str:

@@ -170,7 +170,7 @@ def expire(m: "Machine", visit: Visit) -> None:
     told = {
         "category": "TIMEOUT",
         "code": "TIMEOUT",
-        "message": "nobody answered in time",
+        "message": "no answer in time",
         "retryable": False,
     }
     outcome = Outcome("timeout", TIMED_OUT, error=told)

@@ -322,7 +322,7 @@ def check(m: "Machine", visit: Visit) -> None:
     elif (passes := loop.index - loop.first_counted) >= body.max_iterations:
         loop.exit_reason = "max_iterations"
         visit.verdict = Verdict(
-            "timeout", attempts.TIMED_OUT, "max_iterations", f"{passes} passes, the most there may be"
+            "timeout", attempts.TIMED_OUT, "max_iterations", f"{passes} passes, the maximum"
         )
         close(m, visit)
     elif loop.index and body.check_interval:

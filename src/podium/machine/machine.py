@@ -134,7 +134,7 @@ class Machine:
         if self.breathing is not None:
             found.append(Obligation("timer", self.breathing, deadline=self.now))
         if self.root is None and not self.records:
-            found.append(Obligation("start", "the run has not begun"))
+            found.append(Obligation("start", "the run has not started"))
         return found
 
     def _why(self, reason: str) -> str:

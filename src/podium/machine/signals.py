@@ -109,7 +109,7 @@ def _skip_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> st
         if found is None or (
             found[0].graph is not None and found[0].graph.states[found[1]] != graphs.WAITING
         ):
-            return "there is no such step to skip now"
+            return "no such step can be skipped now"
         scope, index = found
         scope.skips = (scope.skips or set()) | {index}
         return ""
@@ -135,7 +135,7 @@ def _skip_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> st
 def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
     if visit is None:
-        return "nobody is asked there"
+        return "no approval is pending there"
     form = body.get("form") or {}
     if problem := form_problem(form, form_of(visit)):
         return _Invalid(problem)
@@ -165,7 +165,7 @@ def _sender(body: dict[str, Any]) -> dict[str, Any]:
 def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
     if visit is None:
-        return "nobody is asked there"
+        return "no approval is pending there"
     assert visit.scope is not None
     m.forget(visit.wait)
     reason = str(body.get("reason") or "rejected")

@@ -43,14 +43,14 @@ class ContractProblems:
             Code.WRONG_TYPE,
             (),
             f"a contract must be a mapping, not {tree.describe(self._root)}.",
-            "Begin with the key 'workflow_coordination:'.",
+            "Start with the key 'workflow_coordination:'.",
         )
 
     def not_a_name(self, path: NodePath, name: str) -> None:
         self._error(
             Code.INVALID_FORMAT,
             path,
-            f"{_called(path)} is {quoted(name)}, which is no name.",
+            f"{_called(path)} is {quoted(name)}, which is not a name.",
             "Use 1 to 200 printable characters without spaces at the ends, or a UUID.",
         )
 
@@ -100,14 +100,14 @@ class ContractProblems:
                 message = f"{_called(path)} has {len(value)} characters, which is too long."
                 self._error(Code.WRONG_LENGTH, path, message, f"Use at most {limits['max_length']}.")
             case "uuid_parsing":
-                message = f"{_called(path)} is {quoted(value)}, which is no UUID."
+                message = f"{_called(path)} is {quoted(value)}, which is not a UUID."
                 self._error(
                     Code.INVALID_FORMAT, path, message, "Write one like 6f9619ff-8b86-4011-b42d-00c04fc964ff."
                 )
             case "value_error":
                 node = tree.find(self._root, path)
                 written = tree.describe(node) if node is not None else "missing"
-                message = f"{_called(path)} is {written}, which is no version."
+                message = f"{_called(path)} is {written}, which is not a version."
                 hint = "Write three numbers like 1.2.3, without leading zeros or anything behind them."
                 self._error(Code.INVALID_FORMAT, path, message, hint)
             case _:
@@ -144,7 +144,7 @@ class ContractProblems:
             self.wrong_type(path, "text")
             return
         value = node.text
-        message = f"{_called(path)} is {quoted(value)}, which is none of: {', '.join(known)}."
+        message = f"{_called(path)} is {quoted(value)}, which is not one of: {', '.join(known)}."
         self._error(Code.UNKNOWN_VALUE, path, message, did_you_mean(value, known))
 
     def _reserved_value(self, path: NodePath, usable: tuple[str, ...]) -> None:
@@ -156,7 +156,7 @@ class ContractProblems:
         node = tree.find(self._root, ("steps", first, "step_id"))
         assert node is not None
         line = self._report.source.position(node.start).line
-        message = f"the step_id {quoted(self._text_at(path))} stands twice."
+        message = f"the step_id {quoted(self._text_at(path))} appears twice."
         hint = f"The first one is in line {line}; give each step its own."
         self._error(Code.DUPLICATE_STEP_ID, path, message, hint)
 

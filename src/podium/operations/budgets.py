@@ -18,7 +18,7 @@ def parse_budget(given: Sequence[str]) -> dict[str, Any]:
         step, _, name = key.rpartition(".")
         if not equals or name not in _KEYS:
             raise InvalidInput(
-                f"{text!r} is no budget: write {'=..., '.join(_KEYS)}=..., or STEP.usd=... for a step's own"
+                f"{text!r} is not a budget: write {'=..., '.join(_KEYS)}=..., or STEP.usd=... for a step's own"
             )
         budget = of_steps.setdefault(step, {}) if step else of_the_run
         budget[name] = _amount(text, name, value)
@@ -34,5 +34,5 @@ def _amount(text: str, name: str, value: str) -> float | None:
         amount = -1
     if not (math.isfinite(amount) and amount >= 0):
         whole = "a whole number" if name == "tokens" else "a number of dollars"
-        raise InvalidInput(f"{text!r} is no budget: write {whole}, or none")
+        raise InvalidInput(f"{text!r} is not a budget: write {whole}, or none")
     return amount

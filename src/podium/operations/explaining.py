@@ -192,7 +192,7 @@ def _reason_for(obligation: Obligation, run_id: str, *, draining: bool) -> Reaso
             if obligation.detail:
                 text = f"step {subject!r}{again} is being stopped"
             elif draining:
-                text = f"step {subject!r}{again} still runs; what follows from it waits until the run goes on"
+                text = f"step {subject!r}{again} still runs; what follows it waits until the run is resumed"
             commands = (_on_step("logs", run_id, subject),)
         case "slot":
             text = f"step {subject!r}{again} waits for a free slot: as many tasks run as may"
@@ -219,7 +219,7 @@ def _reason_for(obligation: Obligation, run_id: str, *, draining: bool) -> Reaso
             )
         case "limit":
             what = f"step {subject!r}" if subject else "the run"
-            text = f"{what} is open and may be so until its limit"
+            text = f"{what} is in progress until its limit"
         case "hold":
             text = "the run is paused"
             commands = (NextCommand(f"podium resume {run_id}"),)
@@ -228,12 +228,12 @@ def _reason_for(obligation: Obligation, run_id: str, *, draining: bool) -> Reaso
                 raised = f"podium resume {run_id} --budget KEY=AMOUNT"
                 commands = (NextCommand(raised, "usd, tokens, or STEP.usd for a step's own"),)
         case "budget":
-            text = f"step {subject!r}{again} waits until agents that run now have told what they cost"
+            text = f"step {subject!r}{again} waits until the running agents have reported what they cost"
         case "record":
             text = f"{subject} has been decided and is not yet in the log"
             commands = (NextCommand(f"podium resume {run_id}"),)
         case "start":
-            text = "the run has not begun"
+            text = "the run has not started"
             commands = (NextCommand(f"podium resume {run_id}"),)
     return Reason(obligation.kind, subject, text, obligation.deadline, commands)
 

@@ -21,7 +21,7 @@ def parse_inputs(given: Sequence[str], declared: Mapping[str, Input]) -> dict[st
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
-            raise InvalidInput(f"{text!r} is no input: write it as name=value")
+            raise InvalidInput(f"{text!r} is not an input: write it as name=value")
         wanted = declared.get(name)
         values[name] = value if wanted is None else _parsed(name, value, wanted)
     return values
@@ -43,7 +43,7 @@ def check_inputs(given: Mapping[str, Any], workflow: Workflow) -> dict[str, Any]
         if wanted is None:
             known = ", ".join(workflow.inputs) or "none"
             raise InvalidInput(
-                f"there is no input {name!r}. {did_you_mean(name, workflow.inputs)} Inputs: {known}."
+                f"unknown input {name!r}. {did_you_mean(name, workflow.inputs)} Inputs: {known}."
             )
         if problem := problem_of(value, wanted):
             raise InvalidInput(f"the input {name!r} {problem}")

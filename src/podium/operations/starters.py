@@ -10,9 +10,9 @@ from typing import Final
 STARTERS: Final = {
     "basic": "Steps in a row, with a condition, a retry and a clean-up",
     "agent-loop": "Tests, and an agent that mends what fails, until they pass",
-    "fan-out": "The same work for each item of a list, several at once",
-    "graph": "Steps that say what they depend on; what can run at once does",
-    "approval": "A person decides before it goes on",
+    "fan-out": "The same work for each item of a list, several in parallel",
+    "graph": "Steps with dependencies; independent ones run in parallel",
+    "approval": "A person decides before it continues",
     "poll": "Ask again and again until something is ready",
 }
 

@@ -127,7 +127,7 @@ async def replace_workflow(
         if changes and not force:
             raise WorkflowChanged(
                 f"the workflow of run {run_id!r} has another structure: {'; '.join(changes)}. "
-                f"Use --force to go on with it all the same, or --changed to begin a new run with it"
+                f"Use --force to continue with it anyway, or --changed to start a new run with it"
             )
         kept = values_of(store, run_id, directory, payloads)
         until = await _before_the_routed_end(store, run_id, old, kept)
@@ -137,7 +137,7 @@ async def replace_workflow(
             raise WorkflowChanged(
                 f"with this workflow run {run_id!r} would not stand where it stands: what has happened in it does "
                 f"not fit ({'; '.join(changes) or 'retries, limits or budgets of what has run'}). "
-                f"Use `podium resume {run_id} --changed --workflow FILE` to begin a new run with it"
+                f"Use `podium resume {run_id} --changed --workflow FILE` to start a new run with it"
             )
         await replace_plan(store, run, directory, plan, source, at=timestamp(now), forced=bool(changes))
     finally:

@@ -86,7 +86,7 @@ def read_plan(content: bytes) -> Plan:
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         check_schema_version(_version_in(content))
         raise InvalidPlan(
-            f"this is no plan: {error}; compile the workflow again with `podium plan`"
+            f"this is not a plan: {error}; compile the workflow again with `podium plan`"
         ) from error
     return plan
 

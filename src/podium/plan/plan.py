@@ -187,7 +187,7 @@ class Agent(_Part, frozen=True, tag="agent", tag_field="kind"):
     allow_denials: bool = False
     strict_provider: bool = False
     workspace: Literal["shared", "worktree"] = "shared"
-    # The step whose conversation goes on.
+    # The step whose conversation is continued.
     resume: str | None = None
 
 

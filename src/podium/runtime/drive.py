@@ -319,7 +319,7 @@ class Driver:
             and record.event_id not in self._ours
         ):
             raise StaleFence(
-                f"run {self._identity.run_id!r} was taken over by somebody else; nothing more is written here"
+                f"run {self._identity.run_id!r} was taken over by another process; this one writes nothing more"
             )
 
     def _count_attempt(self, record: EventRecord) -> None:
@@ -629,7 +629,7 @@ class Driver:
             raise LogDoesNotFit(
                 f"by its plan run {self._identity.run_id!r} would have to record {found.event_type}{of_what}, which "
                 f"its log has already as event {found.run_seq}: the plan is not the one that the log was written with; "
-                f"restore it, or begin a new run with `podium rerun {self._identity.run_id}`"
+                f"restore it, or start a new run with `podium rerun {self._identity.run_id}`"
             )
         self._found_again = found
 

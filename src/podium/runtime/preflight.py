@@ -172,7 +172,7 @@ def _command_warnings(steps: Sequence[LocatedStep], around: Surroundings) -> Ite
             looked_up.setdefault((body.argv[0], path, folder), []).append(found.path)
     for (program, path, folder), paths in looked_up.items():
         if not is_program(program, path, folder):
-            where = "there is no such program" if "/" in program else "it is not on PATH"
+            where = "program not found" if "/" in program else "it is not on PATH"
             yield f"{steps_named(paths)}: the program {program!r} cannot be started now: {where}"
 
 

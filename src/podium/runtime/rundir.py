@@ -141,7 +141,7 @@ def inside(root: Path, path: str, *, what: str, itself: bool = False) -> Path:
     `itself`: the root is a good answer, too.
     """
     if not path or "\0" in path:
-        raise PathRefused(f"{what} {path!a} is no path; name a file below {root.name}/")
+        raise PathRefused(f"{what} {path!a} is not a path; name a file below {root.name}/")
     try:
         resolved = (root / path).resolve()
         base = root.resolve()

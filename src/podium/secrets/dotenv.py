@@ -94,7 +94,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 def _parse(line: str) -> _Line | _Problem:
     assignment = _ASSIGNMENT.fullmatch(line)
     if assignment is None:
-        return _Problem("this is no assignment; write NAME=value, with letters, digits and _ in the name")
+        return _Problem("this is not an assignment; write NAME=value, with letters, digits and _ in the name")
     name, rest = assignment[1], assignment[2]
     value = _value(rest)
     return value if isinstance(value, _Problem) else _Line(name, value)
@@ -110,7 +110,7 @@ def _value(rest: str) -> str | _Problem:
         )
     after = rest[quoted.end() :].strip(" \t")
     if after and not after.startswith("#"):
-        return _Problem("something follows the closing quote; only a comment may stand there")
+        return _Problem("something follows the closing quote; only a comment is allowed there")
     return quoted[1] if rest[0] == "'" else _unescaped(quoted[1])
 
 

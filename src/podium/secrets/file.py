@@ -50,7 +50,7 @@ def _read(folder: Path, name: str) -> str | None:
         ) from error
     if data is None:
         raise SecretProviderFailed(
-            f"secret {name!r} is no file with at most {_MAX_BYTES} bytes: {folder / name}. "
+            f"secret {name!r} is not a file of at most {_MAX_BYTES} bytes: {folder / name}. "
             "Put the value, and nothing else, into a regular file."
         )
     return _text(data, folder / name)

@@ -109,12 +109,12 @@ def check_fence(run_id: str, fresh: Sequence[EventWrite], fence: Fence | None, c
     """`current` is the generation of the fence's lease now; None if it is not held by anybody."""
     if fence is not None and fence.generation != current:
         raise StaleFence(
-            f"the lease of run {run_id!r} has passed to somebody else; stop working on it and read its log"
+            f"the lease of run {run_id!r} was taken over by another process; stop working on it and read its log"
         )
     for write in fresh:
         if not may_write(write.event_type, write.step_id, write.logical_attempt_id, fence):
             raise StaleFence(
-                f"{write.event_type} may only be recorded by whoever holds the lease; claim run {run_id!r} first"
+                f"{write.event_type} may only be recorded by the holder of the lease; claim run {run_id!r} first"
             )
 
 
@@ -248,7 +248,7 @@ def scopes(run: RunIdentity, concurrency_key: str | None) -> list[tuple[str, str
 
 def describe_limit(scope: tuple[str, str, str], most: int) -> str:
     _, kind, name = scope
-    return f"the limit of {most} runs at once for {kind} {name!r}"
+    return f"the limit of {most} concurrent runs for {kind} {name!r}"
 
 
 def matches(row: Run, query: RunQuery) -> bool:

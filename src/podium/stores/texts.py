@@ -26,13 +26,15 @@ _MAX_NAME_BYTES: Final = 1100
 def check_name(kind: str, value: str) -> None:
     """Refuse what some store could not keep as a name."""
     if "\0" in value:
-        raise InvalidId(f"{kind} {_shown(value)} is no name: leave out the NUL")
+        raise InvalidId(f"{kind} {_shown(value)} is not a valid name: remove the NUL character")
     try:
         too_long = len(value) * 4 > _MAX_NAME_BYTES and len(value.encode()) > _MAX_NAME_BYTES
         if not too_long:
             value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidId(f"{kind} {_shown(value)} is no name: it has half a character") from error
+        raise InvalidId(
+            f"{kind} {_shown(value)} is not a valid name: it contains an unpaired surrogate"
+        ) from error
     if too_long:
         raise InvalidId(f"{kind} {_shown(value)} is too long: use at most {_MAX_NAME_BYTES} bytes of UTF-8")
 

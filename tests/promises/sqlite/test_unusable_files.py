@@ -242,7 +242,7 @@ def test_a_file_with_a_garbage_header_is_refused_and_left_as_it_is(prepared: Pre
         code, said = podium(*command, "--store", str(prepared.path))
         assert code == ANOTHER_VERSION
         assert said == (
-            f"STORE_VERSION: {prepared.path} is no SQLite database: choose another path with --store, "
+            f"STORE_VERSION: {prepared.path} is not an SQLite database: choose another path with --store, "
             "or restore a backup if this was a store\n"
         )
     assert prepared.path.read_bytes() == bytes(content)

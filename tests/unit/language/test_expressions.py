@@ -156,33 +156,33 @@ def test_a_tree_is_plain_json() -> None:
         ("1 AND 2", "AND", "an operator is missing before 'AND'.", "Write 'and'."),
         ("TRUE", "TRUE", "'TRUE' is neither a value nor text.", "Write 'true'."),
         ("${x} is null", "is", "an operator is missing before 'is'.", "Write == to compare."),
-        ("${x} = 1", "=", "'=' is no operator of expressions.", "Write == to compare."),
-        ("${x} === 1", "===", "'===' is no operator of expressions.", "Write ==."),
-        ("${x} !== 1", "!==", "'!==' is no operator of expressions.", "Write !=."),
-        ("${x} <> 1", "<>", "'<>' is no operator of expressions.", "Write !=."),
-        ("${x} => 1", "=>", "'=>' is no operator of expressions.", "Write >=."),
-        ("${x} && 1", "&&", "'&&' is no operator of expressions.", "Write and."),
-        ("${x} || 1", "||", "'||' is no operator of expressions.", "Write or."),
-        ("!${x}", "!", "'!' is no operator of expressions.", "Write not, or != to compare."),
-        ("2 ** 3", "**", "'**' is no operator of expressions.", "There are no powers; multiply."),
-        ("7 // 2", "//", "'//' is no operator of expressions.", "Write int(a / b)."),
+        ("${x} = 1", "=", "'=' is not an operator.", "Write == to compare."),
+        ("${x} === 1", "===", "'===' is not an operator.", "Write ==."),
+        ("${x} !== 1", "!==", "'!==' is not an operator.", "Write !=."),
+        ("${x} <> 1", "<>", "'<>' is not an operator.", "Write !=."),
+        ("${x} => 1", "=>", "'=>' is not an operator.", "Write >=."),
+        ("${x} && 1", "&&", "'&&' is not an operator.", "Write and."),
+        ("${x} || 1", "||", "'||' is not an operator.", "Write or."),
+        ("!${x}", "!", "'!' is not an operator.", "Write not, or != to compare."),
+        ("2 ** 3", "**", "'**' is not an operator.", "There is no power operator; multiply."),
+        ("7 // 2", "//", "'//' is not an operator.", "Write int(a / b)."),
         (
             "$x == 1",
             "$",
-            "'$' is no operator of expressions.",
+            "'$' is not an operator.",
             "Write ${...} for a value, or quotes for text.",
         ),
-        ("1 ? 2", "?", "'?' is no operator of expressions.", "Write and and or: there is no ?: here."),
+        ("1 ? 2", "?", "'?' is not an operator.", "Write and and or: there is no ?: here."),
         (
             "{}",
             "{",
-            "'{' is no operator of expressions.",
+            "'{' is not an operator.",
             "There are no maps here; a value is written ${...}, a list [1, 2].",
         ),
         (
             "1 § 2",
             "§",
-            "'§' is no operator of expressions.",
+            "'§' is not an operator.",
             "Operators are: and, or, not, ==, !=, <, <=, >, >=, in, +, -, *, /, %.",
         ),
         (
@@ -195,7 +195,7 @@ def test_a_tree_is_plain_json() -> None:
         (
             r"'\d+'",
             r"\d",
-            r"'\d' is no escape.",
+            r"'\d' is not an escape sequence.",
             "Write a backslash twice to mean one; the others are \\n, \\t, \\r, \\' and \\\".",
         ),
         (
@@ -225,20 +225,20 @@ def test_a_tree_is_plain_json() -> None:
         ("(1]", "]", "']' is not expected here.", "Take it out, or add what belongs before it."),
         ("1 +", "", "a value is missing at the end.", "Write ${...} for a value, or quotes for text."),
         ("* 2", "*", "a value is missing before '*'.", "Write ${...} for a value, or quotes for text."),
-        ("+1", "+", "'+' stands before no value.", "Leave it out."),
+        ("+1", "+", "'+' is not followed by a value.", "Leave it out."),
         ("()", ")", "a value is missing before ')'.", "Write ${...} for a value, or quotes for text."),
-        ("1 == not 2", "not", "'not' cannot stand after another operator.", "Put it in brackets: (not ...)."),
+        ("1 == not 2", "not", "'not' cannot follow another operator.", "Put it in brackets: (not ...)."),
         ("1 not 2", "not", "'not' does not compare.", "Write != or 'not in' between two values."),
         (
             "length(${x})",
             "length",
-            "there is no function 'length'.",
+            "there is not a function 'length'.",
             "Did you mean 'len'? Functions are: len, int, float, str, lower, startswith, endswith, matches.",
         ),
         (
             "eval(${x})",
             "eval",
-            "there is no function 'eval'.",
+            "there is not a function 'eval'.",
             "Functions are: len, int, float, str, lower, startswith, endswith, matches.",
         ),
         ("len()", "len()", "'len' takes one argument, not 0.", "Write len(${...})."),
@@ -248,14 +248,19 @@ def test_a_tree_is_plain_json() -> None:
             "'startswith' takes 2 arguments, not 1.",
             "Write startswith(${...}, 'beginning').",
         ),
-        ("007", "007", "'007' is no number.", "Write digits, as in 12, 0.5 or 1e-3, or quotes for text."),
+        ("007", "007", "'007' is not a number.", "Write digits, as in 12, 0.5 or 1e-3, or quotes for text."),
         (
             "1_000",
             "1_000",
-            "'1_000' is no number.",
+            "'1_000' is not a number.",
             "Write digits, as in 12, 0.5 or 1e-3, or quotes for text.",
         ),
-        ("0x10", "0x10", "'0x10' is no number.", "Write digits, as in 12, 0.5 or 1e-3, or quotes for text."),
+        (
+            "0x10",
+            "0x10",
+            "'0x10' is not a number.",
+            "Write digits, as in 12, 0.5 or 1e-3, or quotes for text.",
+        ),
         (
             "1e999",
             "1e999",
@@ -292,9 +297,9 @@ def test_a_reference_inside_quotes_is_never_taken_for_text(text: str) -> None:
 @pytest.mark.parametrize("text", ["${x}.output", "'a'.upper()", "${x}.__class__", "1.real", ".5"])
 def test_there_is_no_attribute_access(text: str) -> None:
     found = problem(text)
-    assert found.message == "'.' is no operator of expressions."
+    assert found.message == "'.' is not an operator."
     assert found.hint == (
-        "What belongs to a value is part of its reference: ${steps.Build.output}; a number begins with a digit."
+        "What belongs to a value is part of its reference: ${steps.Build.output}; a number starts with a digit."
     )
 
 
@@ -393,7 +398,7 @@ def test_brackets_are_nested_at_most_64_deep() -> None:
 
 def test_ten_thousand_brackets_are_refused_without_being_read() -> None:
     found = problem("(" * 10_000 + "1" + ")" * 10_000)
-    assert found.message == "the expression has 20,001 characters, and 10,000 are the most."
+    assert found.message == "the expression has 20,001 characters; the maximum is 10,000."
     assert (found.start, found.end) == (10_000, 20_001)
 
 

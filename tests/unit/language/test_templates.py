@@ -81,10 +81,10 @@ def test_a_reference_is_a_path_with_an_optional_default(text: str, reference: Re
         ("${[0]}", "[", "a name is missing before '['."),
         ("${a.[0]}", "[", "a name is missing before '['."),
         ("${:-b}", ":-", "a name is missing before ':-'."),
-        ("${ a}", " a", "' a' has a space at its beginning or end."),
-        ("${a .b}", "a ", "'a ' has a space at its beginning or end."),
-        ("${a }", "a ", "'a ' has a space at its beginning or end."),
-        ("${ }", " ", "' ' has a space at its beginning or end."),
+        ("${ a}", " a", "' a' starts or ends with a space."),
+        ("${a .b}", "a ", "'a ' starts or ends with a space."),
+        ("${a }", "a ", "'a ' starts or ends with a space."),
+        ("${ }", " ", "' ' starts or ends with a space."),
         ("${a${b}}", "${", "a reference cannot contain another '${'."),
         ("${${b}}", "${", "a reference cannot contain another '${'."),
         ("${a.${b}}", "${", "a reference cannot contain another '${'."),
@@ -95,16 +95,16 @@ def test_a_reference_is_a_path_with_an_optional_default(text: str, reference: Re
         ("${a\nb}", "\n", "'\n' cannot be part of a name."),
         ("${\tb}", "\t", "'\t' cannot be part of a name."),
         ("${a[-1]}", "[-1]", "the index '-1' is negative."),
-        ("${a[01]}", "[01]", "'01' is no index."),
-        ("${a[9999999999999999]}", "[9999999999999999]", "'9999999999999999' is no index."),
-        ("${a[b]}", "[b]", "'[b]' is no part of a path."),
-        ("${a[]}", "[]", "'[]' is no part of a path."),
-        ("${a[1:2]}", "[1:2]", "'[1:2]' is no part of a path."),
-        ("${a[0]b}", "b", "'b' stands after ']'."),
-        ("${a[*].b}", ".", "'.' stands after '[*]'."),
-        ("${a[*][0]}", "[", "'[' stands after '[*]'."),
-        ("${a[*]:-b}", ":", "':' stands after '[*]'."),
-        (r'${a["\d"]}', r"\d", r"'\d' is no escape."),
+        ("${a[01]}", "[01]", "'01' is not an index."),
+        ("${a[9999999999999999]}", "[9999999999999999]", "'9999999999999999' is not an index."),
+        ("${a[b]}", "[b]", "'[b]' is not part of a path."),
+        ("${a[]}", "[]", "'[]' is not part of a path."),
+        ("${a[1:2]}", "[1:2]", "'[1:2]' is not part of a path."),
+        ("${a[0]b}", "b", "'b' follows ']'."),
+        ("${a[*].b}", ".", "'.' follows '[*]'."),
+        ("${a[*][0]}", "[", "'[' follows '[*]'."),
+        ("${a[*]:-b}", ":", "':' follows '[*]'."),
+        (r'${a["\d"]}', r"\d", r"'\d' is not an escape sequence."),
     ],
 )
 def test_a_problem_of_a_reference_says_what_is_wrong_and_where(text: str, marked: str, message: str) -> None:
@@ -180,7 +180,7 @@ def test_a_list_cannot_be_spread_inside_text(text: str) -> None:
     with pytest.raises(ExpressionProblem) as raised:
         parse(text)
     assert text[raised.value.start : raised.value.end] == "${x[*]}"
-    assert raised.value.message == "'[*]' makes several arguments, so nothing else can stand beside it."
+    assert raised.value.message == "'[*]' makes several arguments, so nothing else is allowed beside it."
 
 
 # --- commands ---------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_a_word_knows_its_place_and_whether_it_was_quoted() -> None:
 
 def test_a_command_has_at_most_as_many_characters_as_could_be_run() -> None:
     assert len(split("a " * 65_536)) == 65_536
-    with pytest.raises(ExpressionProblem, match="131,073 characters, and 131,072 are the most"):
+    with pytest.raises(ExpressionProblem, match="131,073 characters; the maximum is 131,072"):
         split("a" * 131_073)
 
 

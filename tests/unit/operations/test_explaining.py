@@ -78,7 +78,7 @@ def test_a_join_waits_for_its_branches_and_its_limit() -> None:
     host.end("Both/left")
     host.begin("Both/right")
     assert texts(host) == [
-        "step 'Both' is open and may be so until its limit",
+        "step 'Both' is in progress until its limit",
         "step 'Both/right' is running",
     ]
 
@@ -96,7 +96,7 @@ def test_a_paused_run_says_so_first_and_what_still_runs() -> None:
     host.signal("PAUSE")
     assert texts(host) == [
         "the run is paused",
-        "step 'Build' still runs; what follows from it waits until the run goes on",
+        "step 'Build' still runs; what follows it waits until the run is resumed",
     ]
     host.end("Build")
     assert texts(host) == ["the run is paused"]
@@ -134,7 +134,7 @@ def test_who_waits_for_what_others_will_cost_says_so() -> None:
     host.begin("Both/one")
     assert texts(host) == [
         "step 'Both/one' is running",
-        "step 'Both/two' waits until agents that run now have told what they cost",
+        "step 'Both/two' waits until the running agents have reported what they cost",
     ]
 
 

@@ -62,7 +62,7 @@ def test_every_wrong_line_is_told_with_its_place_and_nothing_of_its_content() ->
     lines = str(told.value).splitlines()
     assert [line.split(": ")[0] for line in lines] == [f"conf/.env:{number}" for number in range(2, 10)]
     assert lines[0] == (
-        "conf/.env:2: this is no assignment; write NAME=value, with letters, digits and _ in the name"
+        "conf/.env:2: this is not an assignment; write NAME=value, with letters, digits and _ in the name"
     )
     assert lines[-1] == "conf/.env:9: GOOD is set a second time; remove one of the two"
     assert "hunter22" not in str(told.value)

@@ -80,6 +80,6 @@ def test_without_its_input_nobody_is_asked(tmp_path: Path) -> None:
     assert ended.error("A") == (
         125,
         "EXPECTATION_FAILED",
-        "there is no input file 'nowhere', neither among the artifacts nor in the workspace",
+        "input file 'nowhere' not found, neither among the artifacts nor in the workspace",
     )
     assert not list(ended.directory.glob("logs/steps/A.1.prompt"))

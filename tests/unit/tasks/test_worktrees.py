@@ -170,7 +170,7 @@ def test_a_worktree_begins_at_the_last_commit_and_says_what_it_leaves_out(
     assert "+one" in diff(ended)
     assert "new.txt" not in diff(ended)
     assert ended.step("A")["warnings"] == [
-        "the workspace has changes that are not committed; the worktree began without them"
+        "the workspace has changes that are not committed; the worktree started without them"
     ]
     assert (repository / "a.txt").read_text() == "not committed\n"
 
@@ -210,7 +210,7 @@ def test_without_git_nothing_begins(
     programs.mkdir()
     (programs / "sh").symlink_to("/bin/sh")  # what the provider needs is there; git is not
     monkeypatch.setenv("PATH", str(programs))
-    with pytest.raises(NoWorktree, match="no git on PATH"):
+    with pytest.raises(NoWorktree, match="git is not on PATH"):
         work(tmp_path, agent("true"))
 
 

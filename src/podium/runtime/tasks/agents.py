@@ -128,7 +128,7 @@ class AgentTasks:
 
     def _provider(self, order: TaskOrder, body: Agent) -> Provider:
         if self._providers is None:
-            raise NoProviders("nobody can be asked here: this run was started without providers")
+            raise NoProviders("no provider is available: this run was started without providers")
         template = order.workflow.providers.get(body.provider)
         if template is None:
             return self._providers.find(body.provider)
@@ -243,11 +243,11 @@ class AgentTasks:
         """An attempt that was interrupted goes on in its conversation, if that is still there."""
         session = interrupted_session(order, provider, self._host)
         if session is not None:
-            watch.show("goes on where it was interrupted")
+            watch.show("continues where it was interrupted")
             answer = await self._turn(order, provider, going_on(request, session), watch, stopping, until)
             if isinstance(answer, TaskResult) or not is_lost(answer):
                 return answer
-            watch.show("begins anew: what was interrupted is not there any more")
+            watch.show("starts again: the interrupted session no longer exists")
         return await self._turn(order, provider, request, watch, stopping, until)
 
     async def _turn(

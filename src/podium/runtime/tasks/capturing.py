@@ -80,11 +80,11 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
-        raise NotAsExpected(f"the output is no JSON: {error}") from error
+        raise NotAsExpected(f"the output is not JSON: {error}") from error
 
 
 def _no_json(name: str) -> Any:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a number in JSON")
 
 
 def check_files(files: Sequence[str], directory: RunDirectory, limits: Limits | None) -> None:
@@ -134,7 +134,7 @@ def take_values(file: str) -> dict[str, str]:
         ) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise NotAsExpected("$PODIUM_OUTPUT is no file any more")
+        raise NotAsExpected("$PODIUM_OUTPUT is no longer a file")
     with os.fdopen(handle, "rb") as opened:
         content = opened.read(_MAX_VALUES + 1)
     Path(file).unlink(missing_ok=True)

@@ -299,7 +299,7 @@ def launched(limits: Limits | None) -> list[str]:
 
 def _not_started(program: str, error: OSError | ValueError) -> TaskResult:
     if isinstance(error, FileNotFoundError):
-        message = f"there is no program {program!r}"
+        message = f"program {program!r} not found"
         if error.errno is not None:
             message = f"{program!r} cannot be started: it, or the interpreter it names, is not there"
         return failed(NOT_FOUND, "COMMAND_NOT_FOUND", message, retryable=False)

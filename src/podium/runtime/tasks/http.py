@@ -106,7 +106,7 @@ class HttpTasks:
         except AddressRefused as refused:
             return failed(FAILED_BEFORE_START, refused.code, str(refused), retryable=False, **facts)
         except library.NO_ADDRESS as error:
-            message = f"{prepared.described} is no address that can be called{prepared.reason_of(error)}"
+            message = f"{prepared.described} is not an address that can be called{prepared.reason_of(error)}"
             return failed(FAILED_BEFORE_START, AddressRefused.code, message, retryable=False, **facts)
         except (*library.FAILURES, OSError, ValueError) as error:
             message = f"{prepared.described} failed: {reason_of(error)}"
@@ -138,7 +138,7 @@ class Prepared:
         shown = self.url if host.redactor is None else host.redactor.redact(self.url)
         if not self.url.startswith(("http://", "https://")):
             raise AddressRefused(
-                f"{shortened(shown, 200)!r} is no address: it has to begin with https:// or http://"
+                f"{shortened(shown, 200)!r} is not an address: it must start with https:// or http://"
             )
         # Without the query and what stands before @: these are where people put keys.
         self.described = f"{self.method} {_shown(shown)}"

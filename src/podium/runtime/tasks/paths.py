@@ -28,7 +28,7 @@ def workdir(work: Work, lookup: Lookup, workspace: Path) -> Path:
     name = render(work.workdir, lookup)
     found = inside(workspace, name, what="workdir", itself=True)
     if not found.is_dir():
-        raise PathRefused(f"workdir {name!a} is no folder of the workspace")
+        raise PathRefused(f"workdir {name!a} is not a folder of the workspace")
     return found
 
 
@@ -40,7 +40,7 @@ def input_file(work: Work, lookup: Lookup, host: TaskHost) -> Path | None:
     found = first_inside((host.directory.artifacts, host.workspace), name, what="input_file")
     if found is None or not found.is_file():
         raise NotAsExpected(
-            f"there is no input file {name!r}, neither among the artifacts nor in the workspace"
+            f"input file {name!r} not found, neither among the artifacts nor in the workspace"
         )
     return found
 

@@ -56,7 +56,7 @@ def _input(name: str, inject: str, host: TaskHost) -> str:
     path = first_inside((host.directory.artifacts, host.workspace), name, what="input_file")
     if path is None:
         raise NotAsExpected(
-            f"there is no input file {name!r}, neither among the artifacts nor in the workspace"
+            f"input file {name!r} not found, neither among the artifacts nor in the workspace"
         )
     return _listing(path, contents=inject == "content") if path.is_dir() else _content(path)
 

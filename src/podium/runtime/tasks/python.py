@@ -173,7 +173,9 @@ def _returned(value: Any, prepared: "Prepared") -> TaskResult | Awaitable[TaskRe
     try:
         text = _as_json(value)
     except (TypeError, ValueError, RecursionError) as error:
-        return failed(1, "NOT_JSON", f"the function gave something that is no JSON: {error}", retryable=False)
+        return failed(
+            1, "NOT_JSON", f"the function returned a value that is not JSON: {error}", retryable=False
+        )
     return prepared.given(value, text)
 
 

@@ -144,7 +144,7 @@ def _read(folder: Path) -> list[KeptCall]:
                 found.append(msgspec.json.decode(path.read_bytes(), type=KeptCall))
             except (OSError, msgspec.MsgspecError) as error:
                 raise RecordingUnusable(
-                    f"{str(path)!r} is no recorded call: {error}; record the run again with --record"
+                    f"{str(path)!r} is not a recorded call: {error}; record the run again with --record"
                 ) from error
     return found
 
@@ -154,7 +154,7 @@ def _check(folder: Path) -> None:
         version = msgspec.json.decode((folder / _MARK).read_bytes(), type=dict[str, Any]).get("version")
     except (OSError, msgspec.MsgspecError) as error:
         raise RecordingUnusable(
-            f"{str(folder)!r} is no recording; make one with `podium run FILE --record {folder}`"
+            f"{str(folder)!r} is not a recording; make one with `podium run FILE --record {folder}`"
         ) from error
     if version != _VERSION:
         raise RecordingUnusable(
@@ -497,7 +497,7 @@ def _difference(asked: Asked, call: KeptCall | None, calls: Mapping[str, KeptCal
         known = sorted({one.asked.step for one in calls.values()})
         if asked.step in known:
             return "this attempt was not recorded"
-        return f"this step asked nobody. Recorded are: {_few(known)}"
+        return f"no call of this step is recorded. Recorded steps: {_few(known)}"
     then = call.asked
     if then.provider != asked.provider:
         return f"{then.provider!r} was asked, and now it is {asked.provider!r}"

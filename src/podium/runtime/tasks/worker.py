@@ -90,7 +90,7 @@ def _find(name: str) -> Any:
         if error.name is None or not (module + ".").startswith(error.name + "."):
             raise  # it is there, and needs another one that is not
         raise _NotThere(
-            f"there is no module {error.name!r}; it is looked for in the working directory first"
+            f"module {error.name!r} not found; it is looked for in the working directory first"
         ) from None
     for part in path.split("."):
         try:
@@ -98,7 +98,7 @@ def _find(name: str) -> Any:
         except AttributeError:
             raise _NotThere(f"the module {module!r} has no {path!r}") from None
     if not callable(found):
-        raise _NotThere(f"{path!r} of the module {module!r} is no function")
+        raise _NotThere(f"{path!r} of the module {module!r} is not a function")
     return found
 
 
@@ -106,7 +106,7 @@ def _encode_result(result: Any) -> bytes:
     try:
         text = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        return _failed("not_json", f"the function gave something that is no JSON: {error}")
+        return _failed("not_json", f"the function returned a value that is not JSON: {error}")
     if len(text) > MAX_RESULT:
         return _failed(
             "not_json", f"the function gave {len(text)} bytes of JSON; at most {MAX_RESULT} are handed on"

@@ -148,7 +148,7 @@ class Worktrees:
             "diff", "--quiet", "--no-ext-diff", "HEAD", "--", cwd=workspace, stopping=stopping
         )
         warnings = (
-            ("the workspace has changes that are not committed; the worktree began without them",)
+            ("the workspace has changes that are not committed; the worktree started without them",)
             if changed.code == 1
             else ()
         )
@@ -241,7 +241,7 @@ async def _beginning(git: "Git", workspace: Path, stopping: CancelToken) -> tupl
     found = await git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", cwd=workspace, stopping=stopping)
     if found.code:
         raise NoWorktree(
-            f"the repository of {str(workspace)!a} has no commit to begin a worktree with; make a first one"
+            f"the repository of {str(workspace)!a} has no commit to start a worktree from; make a first one"
         )
     return found.text, prefix
 
@@ -314,7 +314,7 @@ class Git:
         try:
             program = find_program("git", environment.get("PATH"), cwd)
         except OSError as error:
-            raise NoWorktree("there is no git on PATH; install it, or use `workspace: shared`") from error
+            raise NoWorktree("git is not on PATH; install it, or use `workspace: shared`") from error
         out, err = os.memfd_create("git"), os.memfd_create("git")
         try:
             source = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

@@ -59,7 +59,9 @@ class PostgresStore:
         notification be lost.
         """
         if not _SCHEMA.fullmatch(schema):
-            raise InvalidId(f"schema {schema!a} is no name: use at most 40 small letters, digits and _")
+            raise InvalidId(
+                f"schema {schema!a} is not a valid name: use at most 40 lower-case letters, digits and _"
+            )
         shared = Connections(
             conninfo,
             schema=schema,

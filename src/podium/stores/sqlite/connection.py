@@ -54,7 +54,7 @@ class Database:
                 return StoreUnavailable(f"{self.path}: {error}; {advice}")
         if isinstance(error, apsw.NotADBError):
             return StoreVersion(
-                f"{self.path} is no SQLite database: choose another path with --store, "
+                f"{self.path} is not an SQLite database: choose another path with --store, "
                 "or restore a backup if this was a store"
             )
         raise error
@@ -64,7 +64,7 @@ _ADVICE: Final[tuple[tuple[type[apsw.Error], str], ...]] = (
     (apsw.FullError, "the disk is full: free some space, then try again"),
     (
         apsw.ReadOnlyError,
-        "it cannot be written: check the modes of its directory, and of all files there whose names begin like it",
+        "it cannot be written: check the modes of its directory, and of the files beside it that share its name",
     ),
     (apsw.CantOpenError, "the file cannot be opened: check that its directory exists and can be written"),
     (apsw.BusyError, "another program keeps it locked: end that program's transaction, then try again"),
