@@ -21,7 +21,7 @@ FAULTS: Final = [
     ),
     _fault(
         "a reopened call keeps what its cleanup did to the context",
-        drop("machine/continuing.py:_continue_call", "call.context = kept.context"),
+        drop("machine/continuing.py:_continue_call", "call.context, kept.context = kept.context, None"),
     ),
     _fault(
         "a finally that is continued repeats blocks that failed",

@@ -279,7 +279,7 @@ def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, A
 def end_with(m: "Machine", visit: Visit, outcome: Outcome) -> None:
     """A call has its outcome, and nothing of it is left to do."""
     if outcome.event == "success":
-        visit.call = None
+        visit.call = visit.unfinished = None
     visit.scopes.clear()
     outputs = (outcome.fields or {}).get("outputs")
     attempts.record_end(m, visit, outcome, **({"outputs": outputs} if outputs is not None else {}))

@@ -161,7 +161,7 @@ def _continue_call(m: "Machine", visit: Visit) -> None:
     call.stage = Stage.MAIN
     call.main_results = {}
     if kept.context is not None:
-        call.context = kept.context
+        call.context, kept.context = kept.context, None
     limit = calls.limit_of(visit)
     if limit is not None:
         holds.arm(m, visit, limit)

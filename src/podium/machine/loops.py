@@ -457,6 +457,7 @@ def close(m: "Machine", visit: Visit, *, error: dict[str, Any] | None = None) ->
         verdict = _counted(visit, loop)
     facts, fields = _facts(visit, loop, verdict)
     if verdict.status in ("completed", "skipped"):
+        visit.unfinished = None
         outcome = Outcome("success", 0, fields=fields)
         attempts.record_end(m, visit, outcome, **facts)
         attempts.settle(m, visit, outcome)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from podium.log.events import EventType
+from podium.machine import machine
 from podium.machine.commands import RunTask
 from podium.machine.obligations import Obligation
 from podium.machine.reopening import causes
@@ -365,6 +366,24 @@ def test_the_context_of_a_failed_call_is_that_of_its_verdict() -> None:
     reopen(host)
     host.end("c/bad")
     assert host.tasks["c/end", 1].values == {("context", "x"): "list"}
+
+
+def test_a_continued_call_that_changes_its_context_is_restored_from_a_checkpoint_as_it_is() -> None:
+    inner = workflow(task("bad"), put("set", {"x": 2}), task("end"), context={"x": 1}, cleanup=(task("f"),))
+    host = Host(plan(call("c", inner)), fails("bad")).run()
+    reopen(host)
+    host.machine = restored(host)
+    host.end("c/bad")
+    assert replayed(host).checkpoint("") == host.machine.checkpoint("")
+
+
+def test_a_call_that_has_just_succeeded_can_be_restored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_MAX_OPERATIONS", 1)
+    host = Host(plan(call("c", workflow(task("a"), cleanup=(task("f"),))), task("end"))).start()
+    while not host.ended:
+        host.step()
+        host.machine = restored(host)
+    assert host.ended == "Completed"
 
 
 def test_a_call_whose_finally_failed_continues_that() -> None:
