@@ -148,12 +148,12 @@ _LIMITS = Record(
         ),
         "max_body_size": Field(
             _SIZE,
-            "The most that the answer to an http step or of a model server may hold, decompressed (default 256M). "
-            "More fails the step.",
+            "Maximum size of a response to an http step or from a model server, decompressed (default 256M). "
+            "A larger one fails the step.",
         ),
         "max_artifact_size": Field(
             _SIZE,
-            "The most that `output_file`, and each of `expect.files`, may hold (default 1G). More fails the step.",
+            "Maximum size of `output_file` and of each of `expect.files` (default 1G). A larger one fails the step.",
         ),
     },
 )
