@@ -74,7 +74,7 @@ FAULTS: Final[list[Fault]] = [
         "memory is counted in bytes whatever its unit",
         swap(f"{_TASKS}:_bytes", "float(found[1]) * _UNITS[found[2]]", "float(found[1])"),
     ),
-    fault("R034", "a step may ask for secrets nobody declared", start(f"{_TASKS}:check_secrets", "return")),
+    fault("R034", "a step may ask for undeclared secrets", start(f"{_TASKS}:check_secrets", "return")),
     fault(
         "R035",
         "`on.timeout` is taken for a failure",

@@ -266,7 +266,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D33",
-        "the values of secrets are part of the run's beginning",
+        "the values of secrets are part of RunStarted",
         before(
             "engines/start.py:start_facts",
             "return ...",
@@ -523,7 +523,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D51",
-        "problems of a prompt file are told with the name of the workflow",
+        "problems of a prompt file are reported with the name of the workflow",
         swap(
             "language/tasks.py:_text_of_file",
             "Report(Source(name, text))",
@@ -716,7 +716,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D64",
-        "own keys beginning with `x-` are unknown",
+        "keys that start with `x-` are unknown",
         swap(
             "language/shapes.py:Checker._check_record",
             "key not in fields and not key.startswith(OWN_KEY)",
@@ -734,7 +734,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D67",
-        "a secret may stand where values are stored",
+        "a secret may be used where values are stored",
         swap("language/references.py:_Resolving._check_secret", "self._place is Place.STORED", "False"),
     ),
     fault(
@@ -828,7 +828,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "R071",
-        "ids of runs tell when and where they were made",
+        "ids of runs reveal when and where they were made",
         swap("engines/creation.py:create_run", "uuid4()", "__import__('uuid').uuid1()"),
     ),
     fault(
@@ -911,7 +911,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "R093",
-        "input files stand before the prompt",
+        "input files come before the prompt",
         swap(
             "runtime/tasks/prompting.py:prompt_of", "'\\n\\n'.join(parts)", "'\\n\\n'.join(reversed(parts))"
         ),
@@ -960,7 +960,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "R008",
-        "runs whose ids begin alike share a folder",
+        "runs whose ids start alike share a folder",
         swap("runtime/rundir.py:RunDirectory.__init__", "runs / run_id", "runs / run_id[:8]"),
     ),
     fault(

@@ -47,7 +47,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "ES07",
-        "a projection goes on behind a gap",
+        "a projection continues after a gap",
         swap(f"{_PROJECT}:_Fold.take", "return False", "self._seq = seq"),
     ),
     fault(
@@ -91,12 +91,12 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "ES12",
-        "lag is not told",
+        "lag is not reported",
         drop("runtime/projecting.py:Projecting._measure_lag", "self._alerting.lag_is_high(self.lag)"),
     ),
     fault(
         "ES12",
-        "lag is told after a minute only",
+        "lag is reported only after a minute",
         swap("runtime/projecting.py", "LAG_ALERT_SECONDS: Final = 5.0", "LAG_ALERT_SECONDS: Final = 60.0"),
     ),
     fault("ES12", "a gap raises no alert", drop(f"{_PROJECT}:_Fold._report_gap", "self._alerts.append(...)")),
@@ -174,7 +174,7 @@ FAULTS: Final[list[Fault]] = [
         swap("runtime/relay.py:Relay._failed", "failures < MAX_FAILURES", "True"),
     ),
     fault("ES19", "pauses do not grow", swap("runtime/relay.py:pause_after", "1 << doublings", "1")),
-    fault("ES19", "there is no jitter", swap("runtime/relay.py:pause_after", "1 - jitter / 2", "1")),
+    fault("ES19", "without jitter", swap("runtime/relay.py:pause_after", "1 - jitter / 2", "1")),
     fault(
         "ES19",
         "a dead letter raises no alert",
@@ -211,7 +211,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G06",
-        "a repeated process is no further engine attempt",
+        "a repeated process is not counted as an engine attempt",
         swap(
             "runtime/drive.py:Driver._begin_again",
             "self._engine_attempts.get(key, 1) + 1",
@@ -432,7 +432,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G45",
-        "differing content is not told",
+        "differing content is not reported",
         swap("stores/rules.py:outcome", "_differs(write, earlier)", "False"),
     ),
     fault(

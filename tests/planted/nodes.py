@@ -185,7 +185,7 @@ FAULTS: Final = [
     ),
     fault(
         "NR29",
-        "the correlation id is made anew",
+        "the correlation id is replaced",
         swap("nodes/executor.py:_create_action_for_step", "step.correlation_id", "uuid4()"),
     ),
     fault(
@@ -200,7 +200,7 @@ FAULTS: Final = [
     ),
     fault(
         "NR31",
-        "the result's metadata tells the waves",
+        "the result's metadata reveals the waves",
         swap(
             "nodes/executor.py:execute_workflow",
             "{'execution_mode': mode.value, 'workflow_name': metadata.workflow_name}",
@@ -377,7 +377,7 @@ FAULTS: Final = [
     ),
     fault(
         "NR61",
-        "steps are told apart by name",
+        "steps are identified by name",
         before(
             "nodes/validation.py:_examine_steps",
             "if index_of.setdefault(step.step_id.int, index) != index: ...",
@@ -399,7 +399,7 @@ FAULTS: Final = [
     ),
     fault(
         "NR64",
-        "an action's metadata tells its wave",
+        "an action's metadata reveals its wave",
         swap(
             "nodes/executor.py:_create_action_for_step",
             "{'step_name': step.step_name, 'correlation_id': str(step.correlation_id)}",

@@ -191,7 +191,7 @@ FAULTS: Final[list[Fault]] = [
         "version 1.0 is not compatible",
         swap(f"{_WORKFLOW}:_discipline", "version == '1.0' or strict is False", "strict is False"),
     ),
-    fault("D67", "a secret may stand in the context", start(f"{_WORKFLOW}:_check_no_secrets", "return")),
+    fault("D67", "a secret may be used in the context", start(f"{_WORKFLOW}:_check_no_secrets", "return")),
     fault(
         "D62",
         "`run` knows its end everywhere",
@@ -237,7 +237,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D50",
-        "claude goes on in no conversation",
+        "claude never resumes a conversation",
         swap("providers/claude.py:Claude.prepare", "request.resume", "None", nth=1),
     ),
 ]
