@@ -510,6 +510,7 @@ def open(  # noqa: A001 - called `podium.open`
             functions=calls,
             providers=providers_with(providers) if providers else None,
         )
+        parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
         async with Podium(parts, url, tuple(providers or ())) as podium:
             yield podium
 

@@ -233,10 +233,12 @@ def use_case_parts(
     from podium.operations.parts import Parts
 
     clock = system_clock()
-    engine = local_engine(store, clock, runs, recordings=recordings, functions=functions, providers=providers)
+    engine = partial(
+        local_engine, store, clock, runs, recordings=recordings, functions=functions, providers=providers
+    )
     replays = recordings is not None and recordings.asks_no_one
     check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
-    return Parts(store, clock, runs, engine, payload_store, check, notify)
+    return Parts(store, clock, runs, cache(engine), payload_store, check, notify)
 
 
 def check_run(

@@ -185,7 +185,7 @@ FAULTS: Final[list[Fault]] = [
         "D28",
         "a second interrupt is one more cancel",
         swap(
-            "cli/running.py:interruptible",
+            "cli/interrupts.py:interruptible",
             "under_way.cancel('interrupted', force=asked > 1)",
             "under_way.cancel('interrupted')",
         ),
@@ -886,7 +886,7 @@ FAULTS: Final[list[Fault]] = [
         "R084",
         "SIGTERM ends the process without a word",
         swap(
-            "cli/running.py:interruptible",
+            "cli/interrupts.py:interruptible",
             "(signal.SIGINT, signal.SIGTERM)",
             "(signal.SIGINT,)",
         ),

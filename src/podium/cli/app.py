@@ -21,7 +21,7 @@ from typing import Final
 import click
 
 import podium
-from podium.cli.places import forget_places, say
+from podium.cli.hints import forget_places, say
 from podium.errors import PodiumError
 from podium.text import reason_of, shortened, without_credentials
 

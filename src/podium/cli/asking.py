@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from podium.cli.places import say
+from podium.cli.hints import say
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType, RunIdentity
 from podium.log.notes import RunNotes

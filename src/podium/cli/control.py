@@ -1,23 +1,24 @@
 """Commands for runs that are under way: from any terminal, on the same store, whoever drives the run."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import click
 
-from podium.cli.env_files import env_file_option
-from podium.cli.places import given_runs
-from podium.cli.restoring import directory_of
-from podium.cli.storing import store_option, tenant_option, using_store
+from podium.cli.env_files import env_file_option, use_env_files
+from podium.cli.hints import given_runs
+from podium.cli.interrupts import interruptible
+from podium.cli.progress import ProgressView, progress_view
+from podium.cli.storing import store_option, tenant_option, using_parts
 from podium.log.runs import Run
-from podium.operations.signals import send_signal
-from podium.plan.plan import Plan
-from podium.ports.store import Store
-from podium.runtime.plan_file import PlanMissing, load_plan
-from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import values_of
-from podium.wiring import payload_store, runs_folder, system_clock
+from podium.operations.drive import ReadyRun, Watch, drive
+from podium.operations.parts import Parts
+from podium.operations.persons_turn import PersonsTurn
+from podium.operations.signals import signal_run
+from podium.ports.engine import RunEnded
+from podium.wiring import runs_folder
 
 Command: TypeAlias = Callable[..., Any]
 
@@ -37,32 +38,12 @@ def _send(
     fields: Mapping[str, str] | None = None,
     **payload: Any,
 ) -> int:
-    body = {name: value for name, value in payload.items() if value is not None}
+    async def work(parts: Parts) -> Run:
+        return await signal_run(parts, tenant, run_id, signal, fields, **payload)
 
-    async def work(opened: Store) -> Run:
-        plan = await _plan_of(opened, tenant, run_id) if signal in _ABOUT_A_STEP else None
-        directory = RunDirectory(runs_folder(given_runs()), run_id)
-        kept = values_of(opened, run_id, directory, payload_store)
-        return await send_signal(
-            opened, system_clock(), tenant, run_id, signal, body, plan=plan, payloads=kept, fields=fields
-        )
-
-    run = using_store(store, work)
+    run = using_parts(store, work)
     click.echo(f"{message} (the run is {run.status.value.lower()})")
     return 0
-
-
-# What can find nothing to act on; that is told at once, where the plan of the run is at hand.
-_ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
-
-
-async def _plan_of(store: Store, tenant: str, run_id: str) -> Plan | None:
-    run = await store.runs.find(tenant, run_id)
-    directory = await directory_of(store, runs_folder(given_runs()), run)
-    try:
-        return await load_plan(store, directory, run)
-    except PlanMissing:
-        return None
 
 
 @click.command()
@@ -79,9 +60,31 @@ def cancel(
     A run that no living process drives is stopped by this command: it ends what is left of its tasks, runs `finally`
     and returns when the run has ended. Cancelling a run that has ended changes nothing.
     """
-    from podium.cli.cancelling import cancel_run
+    from podium.operations.cancel import cancel_run
 
-    return cancel_run(store, tenant, run_id, reason, env_files)
+    variables = use_env_files(env_files)
+    view = progress_view(None, runs_folder(given_runs()), as_json=False, quiet=False, stream=False)
+
+    async def work(parts: Parts) -> str:
+        asked = await cancel_run(parts, tenant, run_id, reason=reason, env_files=variables)
+        if asked.ready is None:
+            return f"cancel was asked for (the run is {asked.run.status.value.lower()})"
+        return f"the run is {(await _stop(parts, asked.ready, view)).event_type.removeprefix('Run').lower()}"
+
+    try:
+        message = using_parts(store, work)
+    finally:
+        view.close()
+    click.echo(message)
+    return 0
+
+
+async def _stop(parts: Parts, ready: ReadyRun, view: ProgressView) -> RunEnded:
+    """Drive the run to the end that the CANCEL in its log leads to, or follow the process that does."""
+    view.begin(ready.run_id)
+    turn = PersonsTurn(ready.run_id, view.waits)
+    observers = [view.observe, turn.observe]
+    return await drive(parts, ready, Watch(observers, turn.owed, partial(interruptible, immediately=False)))
 
 
 @click.command()

@@ -10,9 +10,7 @@ import click
 from podium.cli.paths import GivenPath
 from podium.errors import PodiumError
 from podium.files import FileNotUsable, read_regular
-from podium.log.runs import Run
-from podium.operations.env_files import EnvFile, check_env_files
-from podium.ports.store import Store
+from podium.operations.env_files import EnvFile
 from podium.text import reason_of, visible
 
 Command: TypeAlias = Callable[..., Any]
@@ -36,14 +34,6 @@ def use_env_files(paths: Sequence[Path]) -> tuple[EnvFile, ...]:
     for file in files:
         os.environ.update(file.values)
     return files
-
-
-async def require_env_files(
-    store: Store, runs: Path, run: Run, files: Sequence[EnvFile], command: str
-) -> None:
-    """Raises `EnvFileRequired` if the run needs others than those given; warns if they have changed."""
-    for warning in await check_env_files(store, runs, run, files, command):
-        click.echo(f"warning: {visible(warning)}", err=True)
 
 
 def _read(path: Path) -> dict[str, str]:

@@ -8,13 +8,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from podium.cli.output import describe_usage
-from podium.cli.progress import Lines, line_of
-from podium.cli.reasons import lines_of
+from podium.cli.hints import lines_of
+from podium.cli.progress import Lines, line_of, print_reuse
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.payloads import StepEnd, payload_of
 from podium.log.transitions import STEP_ENDS
+from podium.log.usage import describe_usage
 from podium.operations.explaining import Reason
 from podium.ports.engine import Notice
 from podium.runtime.rundir import RunDirectory
@@ -61,6 +61,7 @@ class LiveView(Lines):
                 self._console.print(Text(line, style="red" if failed else ""))
             if failed:
                 self._show_end(record)
+        print_reuse(records)
 
     def waits(self, reasons: Sequence[Reason]) -> None:
         self._waits = reasons

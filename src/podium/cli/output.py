@@ -1,14 +1,21 @@
 """How commands print: tables and colours for people at a terminal, plain lines for pipes, JSON for programs."""
 
+import contextlib
+import errno
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from podium.language.diagnostics import Diagnostic, Severity
-from podium.text import visible
+from podium.text import reason_of, visible
+
+if TYPE_CHECKING:
+    from podium.log.events import EventRecord
+    from podium.ports.engine import Observer
 
 
 def print_json(value: object) -> None:
@@ -35,20 +42,6 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic], omitted: int) -> None:
         click.echo(f"... and {omitted} more {'problem' if omitted == 1 else 'problems'}.", err=True)
 
 
-def describe_usage(usage: Mapping[str, float]) -> str:
-    """`0.1234 dollars, 5,678 tokens`; empty if nothing is known."""
-    parts = [f"{usage['costUsd']:.4f} dollars"] if "costUsd" in usage else []
-    if usage.get("tokens"):
-        parts.append(f"{usage['tokens']:,.0f} tokens")
-    return ", ".join(parts)
-
-
-def usage_cells(usage: Mapping[str, float]) -> tuple[str, str]:
-    """Tokens and dollars, as cells of a table."""
-    tokens, cost = usage.get("tokens"), usage.get("costUsd")
-    return "" if tokens is None else f"{tokens:,.0f}", "" if cost is None else f"{cost:.4f}"
-
-
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table; at a terminal it is drawn by rich, which is only loaded then."""
     shown = [[visible(cell) for cell in row] for row in rows]
@@ -67,3 +60,39 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for line in (headings, *shown):
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
+
+
+# --- standard output that cannot be written any more: its reader went away (`| head`), or the disk is full -----------
+# What a command does for its run continues; what it would still print goes nowhere.
+
+_LOST: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO})
+
+
+@contextlib.contextmanager
+def surviving_lost_output() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _LOST:
+            raise
+        _give_up(error)
+
+
+def surviving(observe: "Observer") -> "Observer":
+    def observe_and_survive(records: "Sequence[EventRecord]") -> None:
+        with surviving_lost_output():
+            observe(records)
+
+    return observe_and_survive
+
+
+def _give_up(error: OSError) -> None:
+    """Also what is left in the buffer goes nowhere: it would fail again with everything that is printed."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno != errno.EPIPE:
+        with contextlib.suppress(OSError):
+            click.echo(
+                f"warning: standard output cannot be written ({reason_of(error)}); the run continues without it",
+                err=True,
+            )

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 
-from podium.cli.ending import failed_steps, warnings_of
-from podium.cli.output import describe_usage, spelled_json
-from podium.cli.places import say
+from podium.cli.end_notes import failed_steps, warnings_of
+from podium.cli.hints import print_reason, say
+from podium.cli.output import spelled_json
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
@@ -26,6 +26,9 @@ from podium.log.payloads import (
     fields_of,
     payload_of,
 )
+from podium.log.transitions import STEP_ENDS
+from podium.log.usage import describe_usage
+from podium.operations.logs import is_of_an_agent
 from podium.plan.plan import Plan
 from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
@@ -159,6 +162,7 @@ class Lines(Quiet):
                 self._shown |= dict.fromkeys(self._all_files(record), (record.step_id or "", 0))
             elif record.event_type == EventType.STEP_FAILED and not self._stream:
                 self._show_end(record)
+        print_reuse(records)
 
     def notice(self, notice: Notice) -> None:
         click.echo(f"{time.strftime('%H:%M:%S', time.gmtime())} !  {visible(notice.text)}")
@@ -216,11 +220,6 @@ def _is_for_programs(file: Path) -> bool:
     return file.suffix == ".out" and is_of_an_agent(file)
 
 
-def is_of_an_agent(file: Path) -> bool:
-    """Whether it belongs to a visit of an agent that is watched: one that tells how far it is."""
-    return file.with_suffix(".progress").exists()
-
-
 class JsonLines:
     """Every event, as it stands in the log."""
 
@@ -261,12 +260,34 @@ class Turns:
         self._said: frozenset[Reason] = frozenset()
 
     def print_turns(self, reasons: "Sequence[Reason]", *, err: bool) -> None:
-        from podium.cli.reasons import print_reason
-
         for reason in reasons:
             if reason not in self._said:
                 print_reason(reason, err=err)
         self._said = frozenset(reasons)
+
+
+def print_reuse(records: Sequence[EventRecord]) -> None:
+    for record in records:
+        if b'"reusedFrom"' in record.payload or b'"changed"' in record.payload:
+            _print_step_reuse(record)
+        elif b'"askedAgain"' in record.payload:
+            for path in fields_of(record).get("askedAgain") or ():
+                click.echo(
+                    f"         {visible(str(path))}: asked again: its approval was given for another plan"
+                )
+
+
+def _print_step_reuse(record: EventRecord) -> None:
+    payload = fields_of(record)
+    step, earlier = visible(record.step_id or ""), payload.get("reusedFrom")
+    if isinstance(earlier, dict):
+        run_id = visible(str(earlier.get("runId")))
+        click.echo(f"         {step}: reused from run {run_id}: same command, inputs and files")
+    elif earlier is not None and record.event_type in STEP_ENDS:
+        approval = "; its approval was given for the same plan" if "signalId" in payload else ""
+        click.echo(f"         {step}: taken over from run {visible(str(earlier))}{approval}")
+    elif "changed" in payload and earlier is None:
+        click.echo(f"         {step}: changed: {visible(str(payload['changed']))}")
 
 
 def line_of(record: EventRecord) -> str | None:

@@ -6,13 +6,13 @@ from typing import Any
 import click
 import msgspec
 
-from podium.cli.output import describe_usage, print_json, print_table, usage_cells
-from podium.cli.places import given_runs, say
-from podium.cli.reasons import lines_of, reason_json
+from podium.cli.hints import given_runs, lines_of, reason_json, say
+from podium.cli.output import print_json, print_table
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.log.ids import RunId
 from podium.log.runs import Run, RunPage, RunQuery
 from podium.log.transitions import RunStatus
+from podium.log.usage import describe_usage, usage_cells
 from podium.operations.driving import RunDriver, drivers_of, open_driver
 from podium.operations.explaining import Reason, substatus_of
 from podium.operations.runs import RunView, show_run

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
+from podium.cli.hints import given_runs
 from podium.cli.output import print_json
 from podium.cli.paths import GivenPath
-from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, using_store
 from podium.ports.store import Store, StoreStats
 from podium.text import visible

@@ -3,15 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import click
 
+from podium.cli.hints import given_runs, print_notice, remember_place
 from podium.cli.paths import GivenPath
-from podium.cli.places import given_runs, remember_place
 from podium.log.ids import DEFAULT_TENANT
 from podium.ports.store import Store
-from podium.wiring import open_store, store_url, use_configured_permissions
+from podium.wiring import open_store, runs_folder, store_url, use_case_parts, use_configured_permissions
+
+if TYPE_CHECKING:
+    from podium.operations.parts import Parts
 
 Command: TypeAlias = Callable[..., Any]
 T = TypeVar("T")
@@ -77,3 +80,9 @@ def using_store(url: str | None, work: Callable[[Store], Awaitable[T]], *, creat
             await store.close()
 
     return asyncio.run(run())
+
+
+def using_parts(url: str | None, work: "Callable[[Parts], Awaitable[T]]") -> T:
+    """The same for use cases that need more than the store."""
+    folder = runs_folder(given_runs())
+    return using_store(url, lambda opened: work(use_case_parts(opened, folder, print_notice)))

@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
+from podium.cli.hints import given_runs
 from podium.cli.output import print_json, spelled_json
 from podium.cli.paths import GivenPath
-from podium.cli.places import given_runs
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.files import read_regular
 from podium.log.transitions import TERMINAL, RunStatus

@@ -66,3 +66,20 @@ def steps_charged(step_id: str) -> Iterator[str]:
         name = step_id[begin + 1 : end].partition("[")[0].partition("#")[0]
         yield step_id[: begin + 1] + name
         end = begin
+
+
+# --- how it is shown --------------------------------------------------------------------------------
+
+
+def describe_usage(usage: Mapping[str, float]) -> str:
+    """`0.1234 dollars, 5,678 tokens`; empty if nothing is known."""
+    parts = [f"{usage['costUsd']:.4f} dollars"] if "costUsd" in usage else []
+    if usage.get("tokens"):
+        parts.append(f"{usage['tokens']:,.0f} tokens")
+    return ", ".join(parts)
+
+
+def usage_cells(usage: Mapping[str, float]) -> tuple[str, str]:
+    """Tokens and dollars, as cells of a table."""
+    tokens, cost = usage.get("tokens"), usage.get("costUsd")
+    return "" if tokens is None else f"{tokens:,.0f}", "" if cost is None else f"{cost:.4f}"

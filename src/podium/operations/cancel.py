@@ -18,6 +18,7 @@ from podium.operations.resume import require_env_files
 from podium.operations.signals import check_may_drive, send_signal
 from podium.ports.store import Store
 from podium.runtime.ends import newest
+from podium.runtime.reading import records_of
 from podium.text import visible
 
 _STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")
@@ -84,10 +85,8 @@ async def _is_asked_for(store: Store, run: Run) -> bool:
     """Whether a CANCEL was accepted since the run was last opened."""
     opened = await newest(store, run, frozenset({EventType.RUN_REOPENED}))
     after = opened.run_seq if opened is not None else 0
-    while records := await store.read(run.identity.run_id, after=after, limit=5000):
-        after = records[-1].run_seq
-        signals = [one for one in records if one.event_type == EventType.SIGNAL_ACCEPTED]
-        if any(signal_type_of(one) in _STOPPING for one in signals):
+    async for record in records_of(store, run.identity.run_id, after=after):
+        if record.event_type == EventType.SIGNAL_ACCEPTED and signal_type_of(record) in _STOPPING:
             return True
     return False
 

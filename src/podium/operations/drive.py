@@ -5,7 +5,7 @@ Every way to begin (start, resume, rerun) ends in a `ReadyRun`; what becomes of 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -36,8 +36,10 @@ class ReadyRun:
     run_id: RunId
     # The `runSeq` of the end that is to be undone, of a run that had ended.
     reopen: int | None = None
-    # It may have a living driver, which continues it: then it is followed. None if it must not have one.
+    # It may have a living driver, which continues it: then it is followed from this event on. None if it must not.
     followed_from: int | None = None
+    # It is told to continue as soon as it is watched.
+    is_paused: bool = False
     # What has to be there was looked at; a run that is to be stopped is driven whatever is missing.
     check: bool = True
 
@@ -67,7 +69,7 @@ async def drive(parts: Parts, ready: ReadyRun, watch: Watch) -> RunEnded:
 
 async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: float | None = None) -> RunEnded:
     with watch.interrupts() as on_driving:
-        return await parts.engine.drive(
+        return await parts.engine().drive(
             ready.run_id,
             observers=watch.observers,
             on_waiting=watch.on_waiting,
@@ -82,6 +84,8 @@ async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: floa
 
 async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed: int) -> RunEnded:
     """Drive the run if no living process does, else show what that one does; to the end of the run."""
+    if ready.is_paused:
+        await _let_continue(parts, ready.run_id)
     follower: Follower | None = None
     said = ""
     while True:
@@ -101,6 +105,14 @@ async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed
             await follower.observe(records)
             followed = records[-1].run_seq
         await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _let_continue(parts: Parts, run_id: RunId) -> None:
+    from podium.operations.signals import RunIsOver, send_signal
+
+    tenant_id = (await parts.store.get_run(run_id)).identity.tenant_id
+    with suppress(RunIsOver):
+        await send_signal(parts.store, parts.clock, tenant_id, run_id, "RESUME", {})
 
 
 class Follower:

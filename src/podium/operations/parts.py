@@ -22,7 +22,8 @@ class Parts:
     clock: Clock
     # Where the directories of runs are.
     runs: Path
-    engine: Engine
+    # Made for the first that drives or creates a run.
+    engine: Callable[[], Engine]
     # Where large values of a run are kept, below its directory.
     payloads: MakeFolder
     # What is missing here for a run of a plan in a workspace.
@@ -41,10 +42,7 @@ class Parts:
 
     def require_needs(self, plan: Plan, workspace: Path) -> None:
         """Raises what `Readiness.require` does, so that nothing is created or changed for a run that would fail."""
-        readiness = self.check(plan, workspace)
-        for warning in readiness.warnings:
-            self.notify(f"warning: {visible(warning)}")
-        readiness.require()
+        require(self.check(plan, workspace), self.notify)
 
     async def restored(self, run: Run) -> RunDirectory:
         """The directory of a run, made again from the store if it is lost."""
@@ -56,6 +54,12 @@ class Parts:
             if missing is not None:
                 self.notify(_describe_restored(directory, missing))
         return directory
+
+
+def require(readiness: Readiness, notify: Callable[[str], None]) -> None:
+    for warning in readiness.warnings:
+        notify(f"warning: {visible(warning)}")
+    readiness.require()
 
 
 def _describe_restored(directory: RunDirectory, missing: list[str]) -> str:

@@ -17,9 +17,9 @@ from podium.operations.blocking import blocking
 from podium.operations.parts import Parts
 from podium.ports.store import Store
 from podium.runtime.ends import last_end
+from podium.runtime.reading import records_of
 from podium.runtime.spilling import whole
 
-_PAGE: Final = 5000
 _TIMED_OUT: Final = 3
 # The exit code of a process that leaves an open run.
 _LEFT: Final = 5
@@ -139,13 +139,10 @@ def _end_status(end: EventRecord, code: Any, error: Mapping[str, Any]) -> str:
 
 async def _step_results(parts: Parts, run: Run) -> AsyncIterator[StepResult]:
     """Every end of a step, in the order of the log: the last of a path is its newest."""
-    run_id, after = run.identity.run_id, 0
-    values = parts.values(run_id)
-    while records := await parts.store.read(run_id, after=after, limit=_PAGE):
-        after = records[-1].run_seq
-        for record in records:
-            if record.event_type in _STATUS_OF:
-                yield _step_result(await whole(record, values))
+    run_id = run.identity.run_id
+    async for record in records_of(parts.store, run_id, values=parts.values(run_id)):
+        if record.event_type in _STATUS_OF:
+            yield _step_result(record)
 
 
 def _step_result(record: EventRecord) -> StepResult:
@@ -168,7 +165,5 @@ def _step_result(record: EventRecord) -> StepResult:
 
 async def events_from(store: Store, run_id: RunId, after: int = 0) -> AsyncIterator[Event]:
     """The log as it is now."""
-    while records := await store.read(run_id, after=after):
-        after = records[-1].run_seq
-        for record in records:
-            yield Event.of(record)
+    async for record in records_of(store, run_id, after=after):
+        yield Event.of(record)

@@ -3,7 +3,6 @@
 Everything that can be wrong is found before anything about the run changes.
 """
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from podium.operations.driving import driver_of
 from podium.operations.env_files import EnvFile, check_env_files, kept_facts
 from podium.operations.inputs import InvalidInput
 from podium.operations.parts import Parts
+from podium.operations.pausing import is_paused
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.runtime.ends import last_end
@@ -59,7 +59,9 @@ async def resume_run(
     # What is done is decided by what the run is now, whatever becomes of it until it is this process's turn.
     end = await last_end(parts.store, run)
     reopen = end.run_seq if end is not None else None
-    return ReadyRun(run.identity.run_id, reopen, await _continue_paused(parts, run))
+    if await is_paused(parts.store, run):
+        return ReadyRun(run.identity.run_id, reopen, followed_from=run.head, is_paused=True)
+    return ReadyRun(run.identity.run_id, reopen)
 
 
 async def changed_request(
@@ -142,16 +144,3 @@ async def _raise_budgets(parts: Parts, run: Run, budgets: dict[str, Any]) -> Non
     plan = await parts.plan_of(run)
     await check_signal(parts.store, run, plan, "UPDATE_PARAMS", raised, parts.values(run_id))
     await send_signal(parts.store, parts.clock, tenant_id, run_id, "UPDATE_PARAMS", raised)
-
-
-async def _continue_paused(parts: Parts, run: Run) -> int | None:
-    """From which event on a paused run is followed if its driver lives; None for a run that is not paused."""
-    from podium.operations.pausing import is_paused
-    from podium.operations.signals import RunIsOver, send_signal
-
-    if not await is_paused(parts.store, run):
-        return None
-    run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
-    with contextlib.suppress(RunIsOver):
-        await send_signal(parts.store, parts.clock, tenant_id, run_id, "RESUME", {})
-    return run.head

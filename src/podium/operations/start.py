@@ -12,7 +12,7 @@ async def start_run(
     parts: Parts, request: RunRequest, *, notify: Callable[[Notice], None] | None = None
 ) -> ReadyRun:
     """Create the run. Raises `RunExists`, and what `Parts.require_needs` does."""
-    run_id = await parts.engine.create(request, notify=notify)
+    run_id = await parts.engine().create(request, notify=notify)
     if request.original_run_id is not None:
         from podium.operations.rerunning import carry_files_over
 

@@ -1,4 +1,4 @@
-"""Where a command line looks for runs, and printed commands that look there too.
+"""What the user can call next: printed commands, and what a run waits for with the commands that help.
 
 A hint that works only without `--runs` and `--store` is a wrong hint. So what was given is remembered, and every
 command that is printed carries it, if that command has the option.
@@ -6,11 +6,14 @@ command that is printed carries it, if that command has the option.
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from podium.text import without_credentials
+from podium.text import visible, without_credentials
+
+if TYPE_CHECKING:
+    from podium.operations.explaining import Reason
 
 _COMMAND: Final = re.compile(r"`(podium [^`\n]+)`")
 # What was given on the command line, by option.
@@ -58,6 +61,11 @@ def say(text: str, *, err: bool = False) -> None:
     click.echo(with_places(text), err=err)
 
 
+def print_notice(text: str) -> None:
+    """Beside the output of a command: on standard error."""
+    say(text, err=True)
+
+
 def _options_of(words: list[str]) -> set[str]:
     from podium.cli.app import cli
 
@@ -69,3 +77,29 @@ def _options_of(words: list[str]) -> set[str]:
             break
         command = found
     return {option for parameter in command.params for option in parameter.opts}
+
+
+def print_reason(reason: "Reason", *, err: bool = False) -> None:
+    for line in lines_of(reason):
+        click.echo(line, err=err)
+
+
+def lines_of(reason: "Reason") -> list[str]:
+    until = f", until {reason.deadline}" if reason.deadline is not None else ""
+    commands = [(visible(carried(one.text)), one.meaning) for one in reason.commands]
+    width = max((len(text) for text, _ in commands), default=0)
+    return [
+        f"  {visible(reason.text)}{until}",
+        *(f"      {text.ljust(width)}  {meaning}".rstrip() for text, meaning in commands),
+    ]
+
+
+def reason_json(reason: "Reason") -> dict[str, object]:
+    return {
+        "kind": reason.kind,
+        "subject": reason.subject,
+        "text": reason.text,
+        "deadline": reason.deadline,
+        "next": reason.next_step,
+        "commands": [{"command": carried(one.text), "meaning": one.meaning} for one in reason.commands],
+    }

@@ -1,12 +1,10 @@
-"""A run that waits for a person says so at once, with the commands to call, in every view."""
+"""What a run waits for that only a person can give, with the commands to call: found while it runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from podium.cli.progress import ProgressView
 from podium.log.events import EventRecord, EventType
-from podium.log.ids import RunId
 from podium.log.notes import RunNotes
 from podium.log.payloads import StepStarted, payload_of
 from podium.machine.obligations import Obligation
@@ -24,11 +22,11 @@ _RUNNING: Final = _MOVING | {"task", "slot"}
 
 
 class PersonsTurn:
-    """Tells a view what a run waits for that only a person can give."""
+    """Looks on, and calls `show` with all that the run waits for from a person, whenever that may have changed."""
 
-    def __init__(self, view: ProgressView, run_id: RunId) -> None:
-        self._view = view
+    def __init__(self, run_id: str, show: "Callable[[Sequence[Reason]], None]") -> None:
         self._run_id = run_id
+        self._show = show
         # What approvals ask, by step.
         self._questions: dict[str, str] = {}
         # Called with the step in doubt that is all the run waits for, or None.
@@ -37,7 +35,6 @@ class PersonsTurn:
     def recall(self, notes: RunNotes) -> None:
         """What was asked before this process drove the run."""
         self._questions = dict(notes.questions)
-        self._view.recall(notes)
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         for record in records:
@@ -51,7 +48,7 @@ class PersonsTurn:
         wanted = [
             one for one in obligations if one.kind in _FOR_A_PERSON or (one.kind == "hold" and not moves)
         ]
-        self._view.waits([self._reason(one) for one in wanted])
+        self._show([self._reason(one) for one in wanted])
         if self.on_doubt is not None:
             runs = any(one.kind in _RUNNING for one in obligations)
             only = wanted[0] if len(wanted) == 1 and not runs else None

@@ -1,0 +1,239 @@
+"""A run in the foreground: driven by this process, shown while it runs, ended by Ctrl-C; and its exit code."""
+
+import asyncio
+import contextlib
+import itertools
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict
+
+import click
+
+from podium.cli.app import FAILED
+from podium.cli.env_files import env_file_option
+from podium.cli.hints import given_runs, print_notice, print_reason, say
+from podium.cli.interrupts import interruptible
+from podium.cli.output import surviving, surviving_lost_output
+from podium.cli.paths import GivenPath
+from podium.cli.progress import JsonLines, ProgressView, Quiet, progress_view
+from podium.cli.storing import store_option
+from podium.log.ids import RunId
+from podium.log.notes import RunNotes
+from podium.operations.drive import OnDriving, ReadyRun, Watch, drive
+from podium.operations.parts import Parts
+from podium.operations.persons_turn import PersonsTurn
+from podium.operations.reopened import Reopened
+from podium.operations.start import start_run
+from podium.permissions import readable_by_others
+from podium.plan.plan import Plan
+from podium.ports.engine import LEFT, Notice, Observer, RunEnded, RunRequest
+from podium.runtime.checkpoints import notes_of
+from podium.text import visible
+from podium.wiring import (
+    open_store,
+    recordings_in,
+    runs_folder,
+    store_url,
+    use_case_parts,
+    use_configured_permissions,
+)
+
+if TYPE_CHECKING:
+    from podium.operations.explaining import Reason
+
+_MAX_LOOKED_AT: Final = 50
+
+
+class Options(TypedDict):
+    """What every command takes that drives a run."""
+
+    as_json: bool
+    quiet: bool
+    stream: bool
+    record: Path | None
+    replay: Path | None
+    no_wait: bool
+    env_files: tuple[Path, ...]
+    store: str | None
+
+
+def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
+    folder = GivenPath(file_okay=False)
+    options = (
+        click.option("--json", "as_json", is_flag=True, help="Print every event as JSON, one a line."),
+        click.option("--quiet", "-q", is_flag=True, help="Print only how it ended."),
+        click.option("--stream", is_flag=True, help="Show what steps print, as they print it."),
+        click.option(
+            "--record",
+            type=folder,
+            metavar="DIR",
+            help="Keep what agents are asked and answer, to be replayed.",
+        ),
+        click.option(
+            "--replay",
+            type=folder,
+            metavar="DIR",
+            help="Answer agent steps from this recording; no agent is called.",
+        ),
+        click.option(
+            "--no-wait",
+            is_flag=True,
+            help="Leave the run (exit code 5) when only a person can let it go on.",
+        ),
+        env_file_option,
+        store_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class Foreground:
+    """One command that drives a run. `continues`: a recording that exists is continued."""
+
+    def __init__(self, options: Options, *, plan: Plan | None = None, continues: bool = True) -> None:
+        record, replay = options["record"], options["replay"]
+        if record is not None and replay is not None:
+            raise click.UsageError("--record calls agents and --replay calls none: give one of them.")
+        use_configured_permissions()  # before the folder is made
+        self._recordings = recordings_in(record, replay, goes_on=continues)
+        self._folder = runs_folder(given_runs())
+        self._store = store_url(options["store"], self._folder)
+        self._no_wait = options["no_wait"]
+        self._view: ProgressView = progress_view(
+            plan,
+            self._folder,
+            as_json=options["as_json"],
+            quiet=options["quiet"],
+            stream=options["stream"],
+        )
+        self._reopened = Reopened()
+        # What was found about the end of the run, to be printed behind it.
+        self._reasons: Sequence[Reason] = ()
+
+    def finish(self, work: Callable[[Parts], Awaitable[RunEnded]], *, create: bool = False) -> int:
+        """Do the work, which ends in `start` or `drive`; show the end, and exit as the run did."""
+        _warn_of_readers(self._folder)
+        try:
+            ended = asyncio.run(self._work(work, create=create))
+        finally:
+            with surviving_lost_output():
+                self._view.close()
+        with surviving_lost_output():
+            self._print_end(ended)
+            sys.stdout.flush()
+        return self._exit_code(ended)
+
+    async def start(self, parts: Parts, request: RunRequest) -> RunEnded:
+        """A new run. A signal counts from now on: one that comes before the run is created cancels it then."""
+        with interruptible() as on_driving:
+            ready = await start_run(parts, request, notify=self._notify)
+            return await self._drive(parts, ready, lambda: contextlib.nullcontext(on_driving))
+
+    async def drive(self, parts: Parts, ready: ReadyRun) -> RunEnded:
+        """A run that is there already."""
+        return await self._drive(parts, ready, partial(interruptible, immediately=False), is_new=False)
+
+    async def _work(self, work: Callable[[Parts], Awaitable[RunEnded]], *, create: bool) -> RunEnded:
+        opened = await open_store(self._store, create=create)
+        following = asyncio.create_task(self._view.follow())
+        parts = use_case_parts(opened, self._folder, print_notice, recordings=self._recordings)
+        try:
+            parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
+            ended = await work(parts)
+            self._reasons = await self._explain(parts, ended)
+            return ended
+        finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError), surviving_lost_output():
+                await following
+            await opened.close()
+
+    async def _drive(
+        self,
+        parts: Parts,
+        ready: ReadyRun,
+        interrupts: Callable[[], contextlib.AbstractContextManager[OnDriving | None]],
+        *,
+        is_new: bool = True,
+    ) -> RunEnded:
+        with surviving_lost_output():  # a reader that went away does not keep a run from starting
+            self._view.begin(ready.run_id)
+        turn = PersonsTurn(ready.run_id, self._view.waits)
+        notes = RunNotes() if is_new else await notes_of(parts.store, ready.run_id)
+        turn.recall(notes)
+        self._view.recall(notes)
+        observers: list[Observer] = [surviving(self._view.observe), turn.observe]
+        if ready.reopen is not None:
+            observers.append(self._reopened.observe)
+        observers += await self._questions(parts, ready.run_id, turn, notes)
+        watch = Watch(observers, turn.owed, interrupts, self._no_wait, self._notify)
+        return await drive(parts, ready, watch)
+
+    async def _questions(
+        self, parts: Parts, run_id: RunId, turn: PersonsTurn, notes: RunNotes
+    ) -> list[Observer]:
+        """Approvals are asked for at the terminal, if this is one."""
+        is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+        if self._no_wait or not isinstance(self._view, Quiet) or not is_terminal:
+            return []
+        from podium.cli.asking import Questions
+
+        run = await parts.store.get_run(run_id)
+        questions = Questions(parts.store, await parts.plan_of(run))
+        turn.on_doubt = partial(questions.doubt, run.identity)
+        questions.recall(run.identity, notes)
+        return [questions.observe]
+
+    def _notify(self, notice: Notice) -> None:
+        with surviving_lost_output():
+            self._view.notice(notice)
+
+    async def _explain(self, parts: Parts, ended: RunEnded) -> "Sequence[Reason]":
+        """What a run that was left waits for; or why one that was reopened ended immediately."""
+        if ended.event_type != LEFT:
+            return await self._reopened.reasons(parts, ended.run_id)
+        from podium.operations.explaining import explain_run
+
+        run = await parts.store.get_run(ended.run_id)
+        plan, values = await parts.plan_of(run), parts.values(ended.run_id)
+        return (await explain_run(parts.store, run, plan, parts.clock.now(), values)).reasons
+
+    def _print_end(self, ended: RunEnded) -> None:
+        # Programs that read events get them and nothing else.
+        err = isinstance(self._view, JsonLines)
+        if ended.event_type == LEFT:
+            click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
+        else:
+            self._view.end(ended)
+            if self._reasons:
+                click.echo("the run ended again immediately; no step ran:", err=err)
+        for reason in self._reasons:
+            print_reason(reason, err=err)
+        if ended.event_type == LEFT:
+            say(f"then continue: `podium resume {ended.run_id}`", err=err)
+
+    def _exit_code(self, ended: RunEnded) -> int:
+        """How the run ended is told by the exit code, whatever could be printed."""
+        if self._recordings is not None and self._recordings.misses:
+            # Also if the workflow got over it: a test of it must not take this for a success.
+            steps = ", ".join(visible(repr(step)) for step in self._recordings.misses)
+            click.echo(f"REPLAY_MISS: the recording has no answer for {steps}", err=True)
+            return ended.exit_code or FAILED
+        return ended.exit_code
+
+
+def _warn_of_readers(folder: Path) -> None:
+    """What other users can read of the runs kept here; one line is enough, since one command closes all of it."""
+    kept = itertools.islice(folder.iterdir(), _MAX_LOOKED_AT) if folder.is_dir() else ()
+    found = readable_by_others((folder / "podium.db", *kept))
+    if found is not None:
+        from shlex import quote
+
+        click.echo(
+            f"warning: other users can read {visible(str(found))}: `chmod -R go-rwx {quote(str(folder))}` makes it "
+            "private; `permissions: umask` in the configuration file leaves it to you",
+            err=True,
+        )

@@ -1,0 +1,55 @@
+"""Signals to a process that drives a run."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+
+from podium.ports.engine import Driving
+
+
+@contextlib.contextmanager
+def interruptible(*, immediately: bool = True) -> Iterator[Callable[[Driving], None]]:
+    """SIGINT or SIGTERM once cancels the run, twice kills it; also one that comes before the run has begun.
+
+    SIGHUP cancels it as well, unless it was ignored when this process started (`nohup`). It never kills: when
+    a terminal is closed it comes twice, from the kernel and from the shell.
+
+    Gives what an engine is to call when the run is ours. `immediately` False: signals mean that from then on only; a
+    process that still waits for another one to give the run up is simply interrupted.
+    """
+    asked = 0
+    under_way: Driving | None = None
+    loop = asyncio.get_running_loop()
+
+    def on_hangup() -> None:
+        if not asked:
+            on_signal()
+
+    def on_signal() -> None:
+        nonlocal asked
+        asked += 1
+        if under_way is not None:
+            under_way.cancel("interrupted", force=asked > 1)
+
+    def on_driving(driving: Driving) -> None:
+        nonlocal under_way
+        under_way = driving
+        if asked:
+            driving.cancel("interrupted", force=asked > 1)
+        if not immediately:
+            listen()
+
+    def listen() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, on_signal)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, on_hangup)
+
+    if immediately:
+        listen()
+    try:
+        yield on_driving
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
