@@ -580,7 +580,6 @@ class Parrot:
     name = "parrot"
     program = None
     sessions: Literal["none"] = "none"
-    tells_cost = False
     needs_env: Sequence[Variable] = ()
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:
