@@ -24,6 +24,7 @@ _BENCHMARKS = (
     "machine",
     "running",
     "scale",
+    "resuming",
     "agents",
 )
 
