@@ -153,11 +153,11 @@ FAULTS: Final[list[Fault]] = [
         "`_loop_break` leaves the outermost loop",
         swap(
             "machine/loops.py:leave_iteration",
-            "loop = inner.owner.loop",
+            "loop = inner.owner.progress",
             """
-            while inner.owner.scope is not None and inner.owner.scope.owner.scope is not None:
+            while not inner.owner.scope.owner.is_root:
                 inner = inner.owner.scope
-            loop = inner.owner.loop
+            loop = inner.owner.progress
             """,
         ),
     ),
@@ -343,7 +343,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D43",
         "a loop left by a goto does not say so",
-        drop("machine/loops.py:leave_by_goto", "visit.loop.exit_reason = 'goto'"),
+        drop("machine/loops.py:leave_by_goto", "visit.progress.exit_reason = 'goto'"),
         swap(
             "machine/loops.py:leave_by_goto",
             "Verdict('completed', reason='goto')",

@@ -494,7 +494,7 @@ FAULTS: Final = [
         "the inner loop hides its parent",
         swap(
             "machine/values.py:ScopeView._loop",
-            "_loop_around(outer) if outer is not None else None",
+            "_loop_around(scope.owner.scope)",
             "_loop_around(self._scope)",
         ),
     ),

@@ -68,7 +68,7 @@ def _check_visit(visit: Visit) -> None:
     if visit.scopes:
         assert visit.phase is Phase.OPEN
     loop = visit.loop
-    if loop is None or visit.phase is not Phase.OPEN or visit.node is None:
+    if loop is None or visit.phase is not Phase.OPEN or visit.is_root:
         return
     ended = loop.completed + loop.failed + loop.skipped + loop.cancelled
     if visit.node.kind is not Kind.GROUP:
@@ -114,11 +114,11 @@ def _check_limits(m: Machine, visits: list[Visit]) -> None:
         if visit is m.root and visit.call is not None:
             limit = visit.call.program.workflow.timeout if visit.call.stage is Stage.MAIN else None
             spent = visit.call.verdict is not None
-        elif visit.phase in (Phase.OPEN, Phase.COND, Phase.INTERVAL) and visit.node is not None:
+        elif visit.phase in (Phase.OPEN, Phase.COND, Phase.INTERVAL) and not visit.is_root:
             limit = loops.limit_of(visit) if visit.call is None else visit.node.step.timeout
             if visit.call is not None:
                 spent |= visit.call.verdict is not None or visit.call.stage is not Stage.MAIN
-        elif visit.phase is Phase.ASK and visit.node is not None:
+        elif visit.phase is Phase.ASK:
             limit = visit.node.step.timeout
         if limit is not None and not spent:
             assert visit.limit is not None, f"{visit.path or 'the run'} has lost its limit"
@@ -127,9 +127,7 @@ def _check_limits(m: Machine, visits: list[Visit]) -> None:
 
 def _check_reservations(m: Machine, visits: list[Visit]) -> None:
     running = {
-        visit.path
-        for visit in visits
-        if visit.phase is Phase.RUN and visit.node is not None and isinstance(visit.node.body, Agent)
+        visit.path for visit in visits if visit.phase is Phase.RUN and isinstance(visit.node.body, Agent)
     }
     spending = m.spending
     assert spending.reserved.keys() <= running, "money is set aside for nothing"

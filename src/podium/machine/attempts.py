@@ -24,7 +24,18 @@ from podium.machine.flow import Event
 from podium.machine.program import Kind, Node
 from podium.machine.tree import Outcome, Phase, Result, Scope, Visit
 from podium.machine.values import keeps, workflow_of
-from podium.plan.plan import Agent, Approval, Retry, Set
+from podium.plan.plan import (
+    Agent,
+    Approval,
+    Call,
+    ForEach,
+    Gate,
+    Group,
+    Parallel,
+    Retry,
+    Set,
+    While,
+)
 
 if TYPE_CHECKING:
     from podium.machine.machine import Machine
@@ -53,8 +64,6 @@ def enter(m: "Machine", scope: Scope, node: Node) -> None:
 def begin(m: "Machine", visit: Visit) -> None:
     """`when`: once per visit, not per try."""
     node, scope = visit.node, visit.scope
-    assert node is not None
-    assert scope is not None
     if scope.skips is not None and node.index in scope.skips:
         scope.skips.discard(node.index)
         skip(m, visit, "OPERATOR_SKIP", "skipped by an operator")
@@ -85,26 +94,24 @@ def start(m: "Machine", visit: Visit) -> None:
     """The body."""
     visit.phase = Phase.READY
     node = visit.node
-    assert node is not None
-    match node.kind:
-        case Kind.TASK:
-            launch(m, visit)
-        case Kind.GATE:
+    if node.kind is Kind.TASK:
+        launch(m, visit)
+        return
+    match node.body:
+        case Gate():
             gate(m, visit, passed=True)
-        case Kind.SET:
-            set_context(m, visit)
-        case Kind.APPROVAL:
-            ask(m, visit)
-        case Kind.CALL:
-            calls.open_call(m, visit)
-        case _:
-            loops.open_loop(m, visit)
+        case Set():
+            set_context(m, visit, node.body)
+        case Approval():
+            ask(m, visit, node.body)
+        case Call():
+            calls.open_call(m, visit, node.body)
+        case ForEach() | While() | Parallel() | Group():
+            loops.open_loop(m, visit, node.body)
 
 
 def launch(m: "Machine", visit: Visit) -> None:
     node, scope = visit.node, visit.scope
-    assert node is not None
-    assert scope is not None
     if isinstance(node.body, Agent) and not budgets.reserve(m, visit, node.body):
         return
     references = node.references + workflow_of(scope).program.shared
@@ -125,14 +132,11 @@ def gate(m: "Machine", visit: Visit, *, passed: bool) -> None:
     settle(m, visit, outcome)
 
 
-def set_context(m: "Machine", visit: Visit) -> None:
-    node, scope = visit.node, visit.scope
-    assert node is not None
-    assert scope is not None
-    assert isinstance(node.body, Set)
+def set_context(m: "Machine", visit: Visit, body: Set) -> None:
+    scope = visit.scope
     view = m.view(scope)
     try:
-        values = {key: fill_in(data, view.lookup) for key, data in node.body.values.items()}
+        values = {key: fill_in(data, view.lookup) for key, data in body.values.items()}
     except EvaluationError as error:
         fail_before_start(m, visit, error)
         return
@@ -142,17 +146,14 @@ def set_context(m: "Machine", visit: Visit) -> None:
     settle(m, visit, outcome)
 
 
-def ask(m: "Machine", visit: Visit) -> None:
+def ask(m: "Machine", visit: Visit, body: Approval) -> None:
     """Ask a person, and wait; the limit, if there is one, stands still while the run is held."""
     node, scope = visit.node, visit.scope
-    assert node is not None
-    assert scope is not None
-    assert isinstance(node.body, Approval)
     lookup = m.view(scope).lookup
     try:
-        asked: dict[str, Any] = {"message": render(node.body.message, lookup)}
-        if node.body.assignee is not None:
-            asked["assignee"] = render(node.body.assignee, lookup)
+        asked: dict[str, Any] = {"message": render(body.message, lookup)}
+        if body.assignee is not None:
+            asked["assignee"] = render(body.assignee, lookup)
     except EvaluationError as error:
         fail_before_start(m, visit, error)
         return
@@ -247,7 +248,6 @@ def take_outcome(m: "Machine", visit: Visit, outcome: Outcome) -> None:
 def after_failure(m: "Machine", visit: Visit, outcome: Outcome) -> None:
     """The next try, else the operator's window, else it has failed."""
     node = visit.node
-    assert node is not None
     retry = node.step.retry
     if retry is None:
         settle(m, visit, outcome)
@@ -300,8 +300,6 @@ def back_off(m: "Machine", visit: Visit, retry: Retry, outcome: Outcome) -> None
 
 
 def next_attempt(visit: Visit) -> None:
-    assert visit.scope is not None
-    assert visit.node is not None
     visit.attempt += 1
     visit.scope.attempts[visit.node.index] = visit.attempt
     visit.outcome = visit.verdict = None
@@ -320,7 +318,6 @@ def try_again(m: "Machine", visit: Visit) -> None:
 def interrupted(m: "Machine", visit: Visit) -> None:
     """Nobody knows whether it happened. Only a step that may not be repeated blindly is in doubt."""
     node = visit.node
-    assert node is not None
     m.spending.release(visit)
     if visit.stopping:
         reopening.ended_late(m, visit, None)
@@ -364,8 +361,6 @@ def leave(m: "Machine", visit: Visit) -> None:
         drop(m, visit)
         return
     scope, node, outcome = visit.scope, visit.node, visit.outcome
-    assert scope is not None
-    assert node is not None
     if outcome is None:
         outcome = recorded_outcome(scope, node)
     else:
@@ -381,8 +376,8 @@ def leave(m: "Machine", visit: Visit) -> None:
         stopping.close_if_empty(m, scope)
     elif visit.goto is not None:
         routing.go_to(m, scope, visit.goto)
-    elif scope.block.is_graph:
-        graphs.ended(m, scope, node, outcome)
+    elif scope.graph is not None:
+        graphs.ended(m, scope, scope.graph, node, outcome)
     else:
         routing.route(m, scope, node, outcome)
 
@@ -425,7 +420,6 @@ def has_failed(outcome: Outcome, node: Node) -> bool:
 def drop(m: "Machine", visit: Visit) -> None:
     """The visit was stopped: it leaves without an outcome."""
     scope = visit.scope
-    assert scope is not None
     holds.disarm(m, visit)
     m.spending.release(visit)
     unfinished.keep_stopped(m, visit)
@@ -434,8 +428,6 @@ def drop(m: "Machine", visit: Visit) -> None:
 
 
 def _gone(visit: Visit) -> None:
-    assert visit.scope is not None
-    assert visit.node is not None
     del visit.scope.live[visit.node.index]
     visit.phase = Phase.DONE
 
@@ -445,8 +437,6 @@ _STATUS = {"success": "completed", "failure": "failed", "timeout": "failed", "sk
 
 def result_of(m: "Machine", visit: Visit, outcome: Outcome) -> Result:
     node, scope = visit.node, visit.scope
-    assert node is not None
-    assert scope is not None
     result = Result(
         _STATUS[outcome.event],
         None if outcome.event == "skipped" else outcome.exit_code,

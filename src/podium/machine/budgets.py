@@ -107,8 +107,8 @@ class BudgetAccount:
 
     def warning(self) -> dict[str, Any]:
         """That its soft limit is reached."""
-        assert self.budget is not None
-        return {**self.facts(), "soft": self.budget.soft, "spentUsd": _dollars(self.spent.usd)}
+        soft = self.budget.soft if self.budget is not None else None
+        return {**self.facts(), "soft": soft, "spentUsd": _dollars(self.spent.usd)}
 
 
 class _Answer(IntEnum):
@@ -149,12 +149,11 @@ class Spending:
         found = self.accounts.get(visit.path)
         if found is not None:
             yield found
-        scope = visit.scope
-        while scope is not None:
-            found = self.accounts.get(scope.owner.path)
+        while not visit.is_root:
+            visit = visit.scope.owner
+            found = self.accounts.get(visit.path)
             if found is not None:
                 yield found
-            scope = scope.owner.scope
 
     def open(self, path: str, budget: Budget | None) -> None:
         """Something with a budget of its own begins; another try of it goes on with what is left."""
@@ -334,30 +333,31 @@ def call_next(m: "Machine") -> bool:
 
 def _is_outside(visit: Visit) -> bool:
     """`_error` and `finally` are not subject to any budget."""
-    scope = visit.scope
-    while scope is not None:
-        if scope.owner.call is not None and scope.owner.call.stage is not Stage.MAIN:
+    while not visit.is_root:
+        visit = visit.scope.owner
+        if visit.call is not None and visit.call.stage is not Stage.MAIN:
             return True
-        scope = scope.owner.scope
     return False
 
 
 def _shortage(m: "Machine", visit: Visit, body: Agent) -> dict[str, Any]:
+    facts: dict[str, Any] = {"code": BUDGET_EXCEEDED, "stepId": visit.path}
     found = m.spending.blocking(visit, body)
-    assert found is not None
-    account, need = found
-    told = {**account.facts(), "neededUsd": _dollars(need.usd), "neededTokens": need.tokens}
-    return {"code": BUDGET_EXCEEDED, "stepId": visit.path, "budget": told}
+    if found is not None:
+        account, need = found
+        needed = {"neededUsd": _dollars(need.usd), "neededTokens": need.tokens}
+        facts["budget"] = {**account.facts(), **needed}
+    return facts
 
 
 def why_held(m: "Machine") -> str:
     """For people: what is used up, and who cannot be paid."""
     first = next(iter(m.spending.queue.values()), None)
-    body = first.node.body if first is not None and first.node is not None else None
-    found = m.spending.blocking(first, body) if first is not None and isinstance(body, Agent) else None
+    if first is None or not isinstance(first.node.body, Agent):
+        return ""
+    found = m.spending.blocking(first, first.node.body)
     if found is None:
         return ""
-    assert first is not None
     account, need = found
     whose = f"of step {account.path!r}" if account.path else "of the run"
     parts = []
@@ -386,7 +386,7 @@ def charge(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
     if not figures:
         return
     cost = Amount(_billionths(figures.get("costUsd", 0)), int(figures.get("tokens", 0)))
-    body = visit.node.body if visit.node is not None else None
+    body = visit.node.body
     if isinstance(body, Agent):
         known = spending.highest.get(body.provider, Amount())
         spending.highest[body.provider] = Amount(max(known.usd, cost.usd), max(known.tokens, cost.tokens))

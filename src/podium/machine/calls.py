@@ -6,6 +6,7 @@ from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.log.events import EventType
 from podium.machine import attempts, holds, loops, reopening, routing, stopping, unfinished
+from podium.machine.program import WorkflowProgram, run_node
 from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, WorkflowState, prefix_of
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Call, Workflow
@@ -22,40 +23,34 @@ MAIN, _ERROR, CLEANUP = 0, 1, 2
 
 
 def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
-    root = Visit(None, None, "", 1)
+    root = Visit(None, run_node(m.program), "", 1)
     root.call = WorkflowState(m.program, with_defaults(m.program.workflow, inputs))
     root.phase = Phase.OPEN
     m.root = root
     _begin(m, root, m.program.workflow.timeout)
 
 
-def open_call(m: "Machine", visit: Visit) -> None:
-    node, scope = visit.node, visit.scope
-    assert node is not None
-    assert node.program is not None
-    assert scope is not None
-    assert isinstance(node.body, Call)
+def open_call(m: "Machine", visit: Visit, body: Call) -> None:
+    program = visit.node.program or WorkflowProgram(body.workflow, {})
     visit.call = None
-    view = m.view(scope)
+    view = m.view(visit.scope)
     try:
-        given = {name: fill_in(data, view.lookup) for name, data in node.body.inputs.items()}
+        given = {name: fill_in(data, view.lookup) for name, data in body.inputs.items()}
     except EvaluationError as error:
         attempts.fail_before_start(m, visit, error)
         return
     visit.scopes = {}
     visit.unfinished = None
-    visit.call = WorkflowState(node.program, with_defaults(node.program.workflow, given))
+    visit.call = WorkflowState(program, with_defaults(program.workflow, given))
     visit.phase = Phase.OPEN
-    m.spending.open(visit.path, node.program.workflow.budget)
+    m.spending.open(visit.path, program.workflow.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
     _begin(m, visit, limit_of(visit))
 
 
 def limit_of(visit: Visit) -> float | None:
     """How long a call's own list may take."""
-    node, call = visit.node, visit.call
-    assert node is not None
-    assert call is not None
+    node, call = visit.node, visit.workflow
     limits = [limit for limit in (node.step.timeout, call.program.workflow.timeout) if limit is not None]
     return min(limits) if limits else None
 
@@ -76,8 +71,7 @@ def with_defaults(workflow: Workflow, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _begin(m: "Machine", visit: Visit, limit: float | None) -> None:
-    call = visit.call
-    assert call is not None
+    call = visit.workflow
     if limit is not None:
         holds.arm(m, visit, limit)
     program = call.program
@@ -85,7 +79,7 @@ def _begin(m: "Machine", visit: Visit, limit: float | None) -> None:
 
 
 def _prefix(visit: Visit) -> str:
-    return f"{prefix_of(visit)}/" if visit.scope is not None else ""
+    return f"{prefix_of(visit)}/" if not visit.is_root else ""
 
 
 # --- verdicts -------------------------------------------------------------------------------------
@@ -95,11 +89,9 @@ def end_workflow(m: "Machine", scope: Scope, verdict: Verdict, *, aimed_at_error
     """`end`, `error` and their kin, from any body: the workflow they stand in ends."""
     inner = scope
     while inner.owner.call is None:
-        assert inner.owner.scope is not None
         inner = inner.owner.scope
     owner = inner.owner
-    call = owner.call
-    assert call is not None
+    call = owner.workflow
     if call.stage is Stage.MAIN:
         decide(m, owner, verdict, aimed_at_error=aimed_at_error)
         return
@@ -114,15 +106,14 @@ def decide(
     m: "Machine", visit: Visit, verdict: Verdict, *, aimed_at_error: bool = False, force: bool = False
 ) -> None:
     """The workflow's verdict: written down once; what still runs is stopped."""
-    call = visit.call
-    assert call is not None
+    call = visit.workflow
     if call.verdict is None:
         _record_verdict(m, visit, call, verdict)
         call.aimed_at_error = aimed_at_error
     elif not force:
         return
     elif visit is m.root and not call.no_more:
-        reopening.keep_before_force(m)
+        reopening.keep_before_force(m, visit)
     code = "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED"
     if force:
         # Nothing more is begun: neither `_error` nor `finally`.
@@ -131,16 +122,16 @@ def decide(
     stopping.stop_scopes(m, visit, code)
 
 
-def _record_verdict(m: "Machine", visit: Visit, call: WorkflowState, verdict: Verdict) -> None:
+def _record_verdict(m: "Machine", visit: Visit, call: WorkflowState, verdict: Verdict) -> Verdict:
     call.main_completed = verdict.status == "completed"
     if visit is m.root and not call.main_completed:
         reopening.keep(m)
     call.verdict = verdict
+    return verdict
 
 
 def timed_out(m: "Machine", visit: Visit) -> None:
-    call = visit.call
-    assert call is not None
+    call = visit.workflow
     if call.stage is Stage.MAIN:
         decide(m, visit, Verdict("timeout", TIMED_OUT, "timeout", "it took too long"))
     else:
@@ -153,16 +144,13 @@ def timed_out(m: "Machine", visit: Visit) -> None:
 
 def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     """Everything of one stage has ended."""
-    call = visit.call
-    assert call is not None
-    if call.verdict is None:
-        _record_verdict(m, visit, call, scope.verdict or Verdict("cancelled", CANCELLED, "stopped"))
-    assert call.verdict is not None
+    call = visit.workflow
+    verdict = call.verdict or _record_verdict(m, visit, call, scope.verdict or _stopped())
     failed = _has_failed(scope)
-    if scope.index == CLEANUP and not scope.stopping and (failed or call.verdict.status != "completed"):
+    if scope.index == CLEANUP and not scope.stopping and (failed or verdict.status != "completed"):
         reopening.keep_cleanup(m, visit)
     del visit.scopes[scope.index]
-    if visit.scope is not None:
+    if not visit.is_root:
         unfinished.keep_stage(visit, scope)
     if scope.index != MAIN:
         call.spent[scope.index] = scope.attempts
@@ -184,8 +172,7 @@ def _has_failed(scope: Scope) -> bool:
 
 def _after_main(m: "Machine", visit: Visit) -> None:
     """The run's own limit does not reach further than its own list."""
-    call = visit.call
-    assert call is not None
+    call = visit.workflow
     holds.disarm(m, visit)
     error = call.program.error
     if call.aimed_at_error and error is not None and not call.no_more:
@@ -196,8 +183,7 @@ def _after_main(m: "Machine", visit: Visit) -> None:
 
 
 def begin_cleanup(m: "Machine", visit: Visit) -> None:
-    call = visit.call
-    assert call is not None
+    call = visit.workflow
     cleanup = call.program.cleanup
     if cleanup is None or call.no_more:
         end(m, visit)
@@ -208,8 +194,7 @@ def begin_cleanup(m: "Machine", visit: Visit) -> None:
 
 
 def arm_cleanup(m: "Machine", visit: Visit) -> None:
-    call = visit.call
-    assert call is not None
+    call = visit.workflow
     call.stage = Stage.FINALLY
     holds.arm(m, visit, _FINALLY_SECONDS)
 
@@ -221,21 +206,24 @@ def _cleanup_failed(call: WorkflowState) -> None:
 
 
 def end(m: "Machine", visit: Visit) -> None:
-    call = visit.call
-    assert call is not None
-    assert call.verdict is not None
+    call = visit.workflow
+    verdict = call.verdict or _stopped()
     call.stage = Stage.END
     holds.disarm(m, visit)
     outputs: dict[str, Any] = {}
-    if call.verdict.status == "completed":
+    if verdict.status == "completed":
         try:
             outputs = _outputs(m, visit, call)
         except EvaluationError as error:
-            call.verdict = Verdict("failed", routing.FAILED, "outputs", str(error), error.code)
-    if visit.scope is None:
-        _end_run(m, call.verdict, outputs)
+            call.verdict = verdict = Verdict("failed", routing.FAILED, "outputs", str(error), error.code)
+    if visit.is_root:
+        _end_run(m, verdict, outputs)
     else:
-        _end_call(m, visit, call.verdict, outputs)
+        _end_call(m, visit, verdict, outputs)
+
+
+def _stopped() -> Verdict:
+    return Verdict("cancelled", CANCELLED, "stopped")
 
 
 def _outputs(m: "Machine", visit: Visit, call: WorkflowState) -> dict[str, Any]:
@@ -267,8 +255,7 @@ def _end_run(m: "Machine", verdict: Verdict, outputs: dict[str, Any]) -> None:
 def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, Any]) -> None:
     outcome = _outcome(verdict, outputs)
     if visit.stopping:
-        assert visit.call is not None
-        by_itself = is_decided(visit.call) and not visit.call.no_more
+        by_itself = is_decided(visit.workflow) and not visit.workflow.no_more
         reopening.ended_late(m, visit, outcome if by_itself else None)
         stopping.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
@@ -313,8 +300,7 @@ def cancel(m: "Machine", facts: dict[str, Any], *, force: bool = False) -> bool:
             EventType.RUN_CANCELLED, None, m.opening, {"exitCode": CANCELLED, "reason": "cancelled", **facts}
         )
         return True
-    call = root.call
-    assert call is not None
+    call = root.workflow
     if call.stage is Stage.END:
         return False
     holds.release(m, facts)

@@ -13,7 +13,7 @@ from podium.errors import PodiumError
 from podium.machine import attempts, loops
 from podium.machine.budgets import Amount, BudgetAccount, Spending
 from podium.machine.commands import Question, Record
-from podium.machine.program import BlockProgram, Node, WorkflowProgram
+from podium.machine.program import BlockProgram, Node, WorkflowProgram, run_node
 from podium.machine.tree import (
     GraphState,
     Loop,
@@ -132,7 +132,7 @@ _ITEM = 2
 
 def visit_data(visit: Visit) -> list[Any]:
     return [
-        visit.node.index if visit.node is not None else -1,
+        visit.node.index if not visit.is_root else -1,
         visit.path,
         visit.attempt,
         visit.tries,
@@ -237,7 +237,7 @@ def _verdict(verdict: Verdict | None) -> list[Any] | None:
 
 def _loop(visit: Visit) -> list[Any] | None:
     loop, node = visit.loop, visit.node
-    if loop is None or node is None:
+    if loop is None:
         return None
     items = None if node.items_again else loop.items
     return [
@@ -313,7 +313,7 @@ def restore_tree(m: "Machine", saved: dict[str, Any], *, keep_waits: bool = True
         m.root = None
         return
     found: dict[str, Visit] = {}
-    m.root = _read_visit(m, saved["tree"], None, None, m.program, found, keep_waits)
+    m.root = _read_visit(m, saved["tree"], None, run_node(m.program), found, keep_waits)
     for name, path in saved["agenda"]:
         m.agenda.append((_operations()[name], found[path]))
     m.hold.aside.extend(found[path] for path in saved["aside"])
@@ -324,8 +324,7 @@ def _read_visit(
     m: "Machine",
     saved: list[Any],
     scope: Scope | None,
-    node: Node | None,
-    program: WorkflowProgram | None,
+    node: Node,
     found: dict[str, Visit],
     keep_waits: bool,
 ) -> Visit:
@@ -351,12 +350,10 @@ def _read_visit(
     visit.values = None if values is None else {tuple(key): value for key, value in values}
     visit.goto = goto
     visit.loop = _read_loop(loop)
-    if visit.loop is not None and node is not None and node.items_again and visit.loop.total:
-        assert scope is not None
-        visit.loop.items = loops.items_of(m, scope, node)
-    if call is not None:
-        assert program is not None
-        visit.call = _read_call(call, program)
+    if visit.loop is not None and node.items_again and visit.loop.total:
+        visit.loop.items = loops.items_of(m, visit.scope, node)
+    if call is not None and node.program is not None:
+        visit.call = _read_call(call, node.program)
     if keep_waits:
         if visit.wait is not None:
             m.waits[visit.wait] = visit
@@ -410,11 +407,11 @@ def _read_scope(
         state.held_back = list(graph[6])
     for one in live:
         node = block.nodes[one[0]]
-        scope.live[node.index] = _read_visit(m, one, scope, node, node.program, found, keep_waits)
+        scope.live[node.index] = _read_visit(m, one, scope, node, found, keep_waits)
     if left is not None:
         nodes = [block.nodes[one[0]] for one in left]
         scope.left = {
-            node.index: _read_visit(m, one, scope, node, node.program, {}, False)
+            node.index: _read_visit(m, one, scope, node, {}, False)
             for node, one in zip(nodes, left, strict=True)
         }
     return scope
@@ -425,9 +422,9 @@ def _block_of(owner: Visit, index: int) -> BlockProgram:
         program = owner.call.program
         block = (program.block, program.error, program.cleanup)[index]
     else:
-        assert owner.node is not None
         block = owner.node.branches[index] if owner.node.branches else owner.node.block
-    assert block is not None
+    if block is None:
+        raise CheckpointMismatch(f"{owner.path!r} has no list {index}; replay the log instead")
     return block
 
 

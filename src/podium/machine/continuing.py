@@ -50,9 +50,7 @@ def _next_attempt(m: "Machine", visit: Visit) -> None:
 
 
 def _continue_loop(m: "Machine", visit: Visit, *, failed_too: bool) -> None:
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    assert loop is not None
+    node, loop = visit.node, visit.progress
     limit = loops.limit_of(visit)
     if limit is not None:
         holds.arm(m, visit, limit)
@@ -121,13 +119,12 @@ def restore(m: "Machine", scope: Scope) -> None:
     """What was stopped in a list is live again, in the phase in which it was stopped."""
     scope.verdict = None
     scope.stopping = False
-    for visit in list((scope.left or {}).values()):
+    left = scope.left or {}
+    for visit in list(left.values()):
         kept = _kept(visit)
         if kept.phase is None:
             continue  # it failed by itself: the list takes it up
-        assert scope.left is not None
-        assert visit.node is not None
-        del scope.left[visit.node.index]
+        del left[visit.node.index]
         scope.live[visit.node.index] = visit
         visit.phase, kept.phase = kept.phase, None
         if visit.phase in (Phase.RUN, Phase.OPEN):
@@ -149,8 +146,7 @@ def restore_budget(m: "Machine", visit: Visit) -> None:
 
 def _continue_call(m: "Machine", visit: Visit) -> None:
     """Its own list; if that had completed, its `finally`. `_error` and `finally` belong to an attempt."""
-    call, kept = visit.call, _kept(visit)
-    assert call is not None
+    call, kept = visit.workflow, _kept(visit)
     # Below the next attempt, its `_error` and `finally` have paths of their own.
     call.spent = {}
     call.aimed_at_error = False
@@ -169,8 +165,7 @@ def _continue_call(m: "Machine", visit: Visit) -> None:
 
 
 def _continue_cleanup(m: "Machine", visit: Visit) -> None:
-    call, kept = visit.call, _kept(visit)
-    assert call is not None
+    call, kept = visit.workflow, _kept(visit)
     cleanup = kept.scopes.pop(calls.CLEANUP, None)
     if cleanup is not None and call.verdict is not None and call.verdict.reason == "finally":
         call.stage = Stage.FINALLY

@@ -35,9 +35,7 @@ def begin(m: "Machine", scope: Scope) -> None:
             _ready(m, scope, graph, node)
 
 
-def ended(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
-    graph = scope.graph
-    assert graph is not None
+def ended(m: "Machine", scope: Scope, graph: GraphState, node: Node, outcome: Outcome) -> None:
     failed = attempts.has_failed(outcome, node)
     way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
     if not isinstance(way, Way):
@@ -142,17 +140,13 @@ def retry(
     return True
 
 
-def ending_nodes(scope: Scope) -> list[Node]:
+def ending_nodes(scope: Scope, graph: GraphState) -> list[Node]:
     """The steps that failed, or whose handlers ended the workflow."""
-    graph = scope.graph
-    assert graph is not None
     return [node for node in scope.block.nodes if graph.states[node.index] in (BAD, ENDING)]
 
 
-def go_on(m: "Machine", scope: Scope) -> None:
+def go_on(m: "Machine", scope: Scope, graph: GraphState) -> None:
     """Of a reopened run: what failed runs again, and what was left out because of that waits again."""
-    graph = scope.graph
-    assert graph is not None
     for node in scope.block.nodes:
         index = node.index
         if graph.states[index] == LEFT_OUT and (graph.unmet[index] or not graph.failed[index]):

@@ -91,10 +91,9 @@ def is_due(m: "Machine", visit: Visit) -> bool:
 
 
 def _give_back(m: "Machine", visit: Visit) -> None:
-    assert visit.limit_due is not None
     held = m.hold.total - _counted_from(m, visit)
     visit.limit_held = m.hold.total
-    _set(m, visit, later(visit.limit_due, held))
+    _set(m, visit, later(visit.limit_due or m.now, held))
 
 
 def _set(m: "Machine", visit: Visit, due: Timestamp) -> None:

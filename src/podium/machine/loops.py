@@ -31,40 +31,34 @@ if TYPE_CHECKING:
 DEFAULT_WORKERS: Final = 10
 
 
-def open_loop(m: "Machine", visit: Visit) -> None:
+def open_loop(m: "Machine", visit: Visit, body: ForEach | While | Parallel | Group) -> None:
     """Begin a composite: it is open until everything inside has closed."""
     node = visit.node
-    assert node is not None
     visit.scopes = {}
     visit.loop = visit.unfinished = None
-    match node.kind:
-        case Kind.FOR_EACH:
+    match body:
+        case ForEach():
             items = _items(m, visit)
             if items is None:
                 return
             visit.loop = Loop(len(items), m.surroundings.measured)
             visit.loop.items = items
-        case Kind.PARALLEL:
+        case Parallel():
             visit.loop = Loop(len(node.branches), m.surroundings.measured)
         case _:
             visit.loop = Loop(0, m.surroundings.measured)
     visit.phase = Phase.OPEN
-    assert isinstance(node.body, Group | Parallel | ForEach | While)
-    m.spending.open(visit.path, node.body.budget)
+    m.spending.open(visit.path, body.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
     limit = limit_of(visit)
     if limit is not None:
         holds.arm(m, visit, limit)
-    match node.kind:
-        case Kind.WHILE:
-            body = node.body
-            assert isinstance(body, While)
-            if body.until:
-                begin_pass(m, visit)
-            else:
-                check(m, visit)
-        case Kind.GROUP:
-            assert node.block is not None
+    match body:
+        case While(until=True):
+            begin_pass(m, visit)
+        case While():
+            check(m, visit)
+        case Group():
             open_scope(m, visit, node.block, f"{prefix_of(visit)}/", 0)
         case _:
             fill(m, visit)
@@ -72,7 +66,6 @@ def open_loop(m: "Machine", visit: Visit) -> None:
 
 def limit_of(visit: Visit) -> float | None:
     node = visit.node
-    assert node is not None
     timeout = node.step.timeout
     if not isinstance(node.body, While):
         return timeout
@@ -82,8 +75,6 @@ def limit_of(visit: Visit) -> float | None:
 def _items(m: "Machine", visit: Visit) -> list[Any] | None:
     """The items are fixed at entry; None: that failed, and is told."""
     node, scope = visit.node, visit.scope
-    assert node is not None
-    assert scope is not None
     try:
         return items_of(m, scope, node)
     except EvaluationError as error:
@@ -93,7 +84,8 @@ def _items(m: "Machine", visit: Visit) -> list[Any] | None:
 
 def items_of(m: "Machine", scope: Scope, node: Node) -> list[Any]:
     body = node.body
-    assert isinstance(body, ForEach)
+    if not isinstance(body, ForEach):
+        return []
     items = fill_in(body.items, m.view(scope).lookup)
     if not isinstance(items, list):
         raise EvaluationError(f"'items' is {'empty' if items is None else 'no list'}")
@@ -134,9 +126,7 @@ def open_scope(
 
 def fill(m: "Machine", visit: Visit) -> None:
     """Begin as many items as there is room for; with nothing left to do, the loop is closed."""
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    assert loop is not None
+    loop = visit.progress
     loop.pending = False
     if not _goes_on(visit):
         return
@@ -161,11 +151,9 @@ def _goes_on(visit: Visit) -> bool:
 
 def _begin_item(m: "Machine", visit: Visit, loop: Loop, index: int) -> None:
     node = visit.node
-    assert node is not None
     if node.kind is Kind.PARALLEL:
         open_scope(m, visit, node.branches[index], f"{prefix_of(visit)}/", index)
         return
-    assert node.block is not None
     scope = Scope(visit, node.block, f"{prefix_of(visit)}[{index}]/", index)
     scope.item = loop.items[index]
     visit.scopes[index] = scope
@@ -176,25 +164,23 @@ def _begin_item(m: "Machine", visit: Visit, loop: Loop, index: int) -> None:
 
 
 def _workers(visit: Visit) -> int:
-    body = visit.node.body if visit.node is not None else None
-    if isinstance(body, Parallel):
-        return body.max_workers
-    assert isinstance(body, ForEach)
-    if not body.parallel:
-        return 1
-    return body.max_workers if body.max_workers is not None else DEFAULT_WORKERS
+    match visit.node.body:
+        case Parallel() as body:
+            return body.max_workers
+        case ForEach(parallel=True) as body:
+            return body.max_workers if body.max_workers is not None else DEFAULT_WORKERS
+        case _:
+            return 1
 
 
 def _join(visit: Visit) -> Join:
-    body = visit.node.body if visit.node is not None else None
-    assert isinstance(body, ForEach | Parallel)
-    return body.join
+    body = visit.node.body
+    return body.join if isinstance(body, ForEach | Parallel) else Join()
 
 
 def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     """Everything in one iteration, branch or pass has ended."""
     node = visit.node
-    assert node is not None
     del visit.scopes[scope.index]
     if scope.verdict is None or scope.verdict.status != "completed":
         unfinished.keep_list(visit, scope)
@@ -211,16 +197,13 @@ def _group_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     if visit.verdict is None:
         visit.verdict = scope.verdict
     node = visit.node
-    assert node is not None
     if keeps(node, "steps") and visit.loop is not None:
         visit.loop.branches = scope.results
     close(m, visit)
 
 
 def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    assert loop is not None
+    node, loop = visit.node, visit.progress
     status = status_of(scope)
     _count(m, loop, scope, status)
     if node.kind is Kind.PARALLEL:
@@ -286,17 +269,12 @@ def _decide(m: "Machine", visit: Visit, loop: Loop) -> None:
 
 def check(m: "Machine", visit: Visit) -> None:
     """Ask the condition: at entry and right after each pass."""
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    assert loop is not None
-    assert node.condition is not None
+    node, loop = visit.node, visit.progress
     body = node.body
-    assert isinstance(body, While)
     loop.pending = False
-    if not _goes_on(visit):
+    if not _goes_on(visit) or not isinstance(body, While):
         return
     # Asked in the body's scope, with what the newest pass has left.
-    assert node.block is not None
     scope = Scope(visit, node.block, "", max(loop.index - 1, 0))
     scope.results = loop.last or {}
     view = m.view(scope, visit.answers)
@@ -342,10 +320,7 @@ def next_pass(m: "Machine", visit: Visit) -> None:
 
 
 def begin_pass(m: "Machine", visit: Visit) -> None:
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    assert loop is not None
-    assert node.block is not None
+    node, loop = visit.node, visit.progress
     if not _goes_on(visit):
         return
     index = loop.index
@@ -355,9 +330,7 @@ def begin_pass(m: "Machine", visit: Visit) -> None:
 
 
 def _pass_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    assert loop is not None
+    node, loop = visit.node, visit.progress
     status = "failed" if scope.failed_unhandled and status_of(scope) == "completed" else status_of(scope)
     _count(m, loop, scope, status)
     # The condition reads it, whoever else does.
@@ -385,11 +358,9 @@ def _pass_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
 def leave_iteration(m: "Machine", scope: Scope, outcome: Outcome | None, *, breaks: bool) -> None:
     """`_loop_break` and `_loop_continue`: the innermost loop, and every block on the way to it."""
     inner = scope
-    while inner.owner.node is None or inner.owner.node.kind not in (Kind.FOR_EACH, Kind.WHILE):
-        assert inner.owner.scope is not None
+    while inner.owner.node.kind not in (Kind.FOR_EACH, Kind.WHILE):
         inner = inner.owner.scope
-    loop = inner.owner.loop
-    assert loop is not None
+    loop = inner.owner.progress
     from_failure = outcome is not None and outcome.event in ("failure", "timeout")
     if breaks:
         loop.stopped = True
@@ -409,10 +380,8 @@ def leave_by_goto(m: "Machine", scope: Scope, step: str) -> None:
         leaving.stopping = True
         visit = leaving.owner
         visit.verdict = Verdict("completed", reason="goto")
-        assert visit.loop is not None
-        visit.loop.stopped = True
-        visit.loop.exit_reason = "goto"
-        assert visit.scope is not None
+        visit.progress.stopped = True
+        visit.progress.exit_reason = "goto"
         leaving = visit.scope
     visit.goto = step
     stopping.close_if_empty(m, scope)
@@ -421,7 +390,7 @@ def leave_by_goto(m: "Machine", scope: Scope, step: str) -> None:
 def timed_out(m: "Machine", visit: Visit) -> None:
     """A limit of a composite: what runs is stopped, then the event is `timeout`. A verdict that stands, stands."""
     if visit.verdict is None:
-        is_pass = visit.node is not None and visit.node.kind is Kind.WHILE
+        is_pass = visit.node.kind is Kind.WHILE
         reason = "max_duration" if is_pass else "timeout"
         if visit.loop is not None:
             visit.loop.exit_reason = reason
@@ -442,9 +411,7 @@ def close(m: "Machine", visit: Visit, *, error: dict[str, Any] | None = None) ->
     """Nothing inside is live: the composite has its outcome, or was stopped."""
     if visit.phase is not Phase.OPEN:
         return  # closed on the way: stopping the last scope did it
-    node, loop = visit.node, visit.loop
-    assert node is not None
-    assert loop is not None
+    loop = visit.progress
     holds.disarm(m, visit)
     if visit.stopping:
         stopping.record_stopped(m, visit, visit.stop_code)
@@ -492,7 +459,6 @@ def _counted(visit: Visit, loop: Loop) -> Verdict:
 def _facts(visit: Visit, loop: Loop, verdict: Verdict) -> tuple[dict[str, Any], dict[str, Any]]:
     """What goes into the log, and what references can read."""
     node = visit.node
-    assert node is not None
     if node.kind is Kind.GROUP:
         return {}, {"output": "", "steps": loop.branches}
     summary = {

@@ -326,7 +326,6 @@ def _step_interrupted(m: Machine, event: EventRecord) -> None:
     if visit is None or visit.phase is not Phase.RUN or not visit.started:
         _confirm(m, event)
         return
-    assert visit.node is not None
     if visit.stopping or not visit.node.step.idempotent:
         del m.waits[visit.wait]
         attempts.interrupted(m, visit)
@@ -356,8 +355,7 @@ def _timer_fired(m: Machine, event: EventRecord) -> None:
             attempts.try_again(m, visit)
         case Phase.INTERVAL:
             loops.next_pass(m, visit)
-        case Phase.HELD:
-            assert visit.outcome is not None
+        case Phase.HELD if visit.outcome is not None:
             attempts.settle(m, visit, visit.outcome)
         case _:
             pass

@@ -24,18 +24,15 @@ from podium.plan.plan import Approval, FormField
 
 def command(key: Any, visit: Visit) -> Command | None:
     """What is owed for this key; None: only somebody's answer."""
-    if key == visit.limit:
-        assert visit.limit_due is not None
+    if key == visit.limit and visit.limit_due is not None:
         return SetTimer(str(key), visit.limit_due)
     match visit.phase:
         case Phase.RUN:
             if visit.stopping:
                 code = stop_code(visit.stop_code)
                 return CancelTask(visit.path, visit.attempt, visit.stop_code == "FORCED", code)
-            assert visit.node is not None
             return RunTask(visit.path, visit.attempt, visit.node.step, visit.values)
-        case Phase.BACKOFF | Phase.INTERVAL | Phase.HELD:
-            assert visit.due is not None
+        case Phase.BACKOFF | Phase.INTERVAL | Phase.HELD if visit.due is not None:
             return SetTimer(str(key), visit.due)
         case Phase.PROBE | Phase.COND:
             return Probe(str(key), visit.questions)
@@ -68,5 +65,5 @@ def obligation(key: Any, visit: Visit) -> Obligation:
 
 def form_of(visit: Visit) -> Mapping[str, FormField]:
     """The form that an approval asks for; empty of any other visit."""
-    asked = visit.node.body if visit.node is not None else None
+    asked = visit.node.body
     return asked.form if isinstance(asked, Approval) else {}

@@ -78,7 +78,15 @@ class Node:
         "when",
     )  # fmt: skip
 
-    def __init__(self, step: Step, index: int, block: "BlockProgram", kept: "Kept") -> None:
+    def __init__(
+        self,
+        step: Step,
+        index: int,
+        block: "BlockProgram",
+        kept: "Kept",
+        program: "WorkflowProgram | None" = None,
+    ) -> None:
+        """`program`: of a call whose workflow is prepared already."""
         self.step = step
         self.index = index
         self.step_id = step.step_id
@@ -98,18 +106,18 @@ class Node:
             reference.path[0] == "inputs" for reference in references_in(step.body.items)
         )
         inner: Block | None = getattr(step.body, "block", None)
-        self.block: BlockProgram | None = None
+        self.block: BlockProgram = NO_STEPS
         # Of a parallel step: each branch is a list of one.
         self.branches: tuple[BlockProgram, ...] = ()
         if self.kind is Kind.PARALLEL and inner is not None:
             self.branches = tuple(BlockProgram(Block("branch", (one,)), kept) for one in inner.steps)
         elif inner is not None:
             self.block = BlockProgram(inner, kept)
-        self.program: WorkflowProgram | None = (
-            WorkflowProgram(step.body.workflow, kept) if isinstance(step.body, Call) else None
-        )
-        self.condition: Ask | None = (
-            compile_condition(step.body.condition) if isinstance(step.body, While) else None
+        if program is None and isinstance(step.body, Call):
+            program = WorkflowProgram(step.body.workflow, kept)
+        self.program = program
+        self.condition: Ask = (
+            compile_condition(step.body.condition) if isinstance(step.body, While) else _is_true
         )
 
     @property
@@ -157,6 +165,14 @@ class BlockProgram:
         self.dependents = tuple(map(tuple, dependents))
 
 
+# The list of a step that has none.
+NO_STEPS: Final = BlockProgram(Block("branch", ()), {})
+
+
+def _is_true(_view: object) -> bool:
+    return True
+
+
 class WorkflowProgram:
     """A workflow: the run itself, or what a `call` holds."""
 
@@ -173,6 +189,11 @@ class WorkflowProgram:
 
 
 Kept = dict[str, frozenset[str]]
+
+
+def run_node(program: WorkflowProgram) -> Node:
+    """The run as a step: a call of its own plan."""
+    return Node(Step("", Call(program.workflow)), 0, NO_STEPS, {}, program)
 
 
 def program_of(plan: Plan) -> WorkflowProgram:

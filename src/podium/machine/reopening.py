@@ -56,10 +56,8 @@ def keep_cleanup(m: "Machine", visit: Visit) -> None:
         keep(m)
 
 
-def keep_before_force(m: "Machine") -> None:
+def keep_before_force(m: "Machine", root: Visit) -> None:
     """`_error` and `finally` of calls have continued since the verdict; now they are stopped, too."""
-    root = m.root
-    assert root is not None
     if m.at_verdict is None or root.call is None or root.call.main_completed:
         keep_cleanup(m, root)
         return
@@ -133,8 +131,8 @@ def causes(m: "Machine") -> list[Cause]:
         return []
     kept = type(m)(m.plan, m.program)
     checkpoint.restore_tree(kept, m.at_verdict, keep_waits=False)
-    assert kept.root is not None
-    scopes = (scope for visit in _visits(kept.root) for scope in visit.scopes.values())
+    live = _visits(kept.root) if kept.root is not None else ()
+    scopes = (scope for visit in live for scope in visit.scopes.values())
     return [cause for scope in scopes for cause in _causes_in(kept, scope)]
 
 
@@ -150,7 +148,7 @@ def _causes_in(m: "Machine", scope: Scope) -> list[Cause]:
 
 def _ending_nodes(scope: Scope) -> list[Node]:
     if scope.graph is not None:
-        return graphs.ending_nodes(scope)
+        return graphs.ending_nodes(scope, scope.graph)
     ended_it = not scope.live and scope.cause >= 0
     return [scope.block.nodes[scope.cause]] if ended_it else []
 
@@ -187,7 +185,6 @@ class _Kept(_Late):
 
     def outcome_of(self, visit: Visit) -> Outcome | None:
         outcome = visit.outcome
-        assert visit.node is not None
         return outcome if outcome is not None and not attempts.has_failed(outcome, visit.node) else None
 
 
@@ -217,17 +214,18 @@ def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
     checkpoint.restore_tree(m, saved, keep_waits=False)
     late = _Late(saved)
     root = m.root
-    assert root is not None
-    assert root.call is not None
+    if root is None:
+        return
     # Its timers are numbered by the opening: the log has those of the last one.
     root.attempt = m.opening
     root.limit = root.limit_due = None
-    root.call.spent = checkpoint.read_spent(saved["spent"])
-    root.call.no_more = False
-    if root.call.main_completed:
+    call = root.workflow
+    call.spent = checkpoint.read_spent(saved["spent"])
+    call.no_more = False
+    if call.main_completed:
         go_on_with_cleanup(m, root, late)
         return
-    limit = root.call.program.workflow.timeout
+    limit = call.program.workflow.timeout
     if limit is not None:
         holds.arm(m, root, limit)
     for scope in list(root.scopes.values()):
@@ -238,8 +236,7 @@ def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
 
 def go_on_with_cleanup(m: "Machine", root: Visit, late: _Late) -> None:
     """Of `finally`, what has completed stays so; what failed or was stopped runs again."""
-    call = root.call
-    assert call is not None
+    call = root.workflow
     call.verdict = Verdict("completed")
     cleanup = root.scopes.get(calls.CLEANUP)
     if call.stage is Stage.END:
@@ -282,7 +279,7 @@ def go_on(m: "Machine", scope: Scope, late: _Late) -> None:
     """
     live = list(scope.live.values())
     if scope.graph is not None:
-        graphs.go_on(m, scope)
+        graphs.go_on(m, scope, scope.graph)
     elif not live and scope.cause >= 0:
         attempts.take_up(m, scope, scope.block.nodes[scope.cause])
     for visit in live:
@@ -310,9 +307,7 @@ def _go_on_with(m: "Machine", visit: Visit, late: _Late) -> None:
             attempts.take_outcome(m, visit, outcome)
         case Phase.RUN if visit.outcome is not None:
             _run_again(m, visit)
-        case Phase.RUN if (
-            late.has_started(visit) and visit.node is not None and not visit.node.step.idempotent
-        ):
+        case Phase.RUN if late.has_started(visit) and not visit.node.step.idempotent:
             _doubt(m, visit)
         case _:
             _run_again(m, visit)
@@ -334,7 +329,6 @@ def _doubt(m: "Machine", visit: Visit) -> None:
     attempts.next_attempt(visit)
     visit.tries = 1
     visit.wait = None
-    assert visit.node is not None
     payload = {"stopped": stopped, "onDoubt": visit.node.step.on_doubt}
     m.record(EventType.STEP_INTERRUPTED, visit.path, visit.attempt, payload)
     attempts.interrupted(m, visit)
@@ -362,7 +356,6 @@ def _go_on_composite(m: "Machine", visit: Visit, late: _Late) -> None:
 
 def _go_on_inside(m: "Machine", visit: Visit, late: _Late) -> None:
     node, loop = visit.node, visit.loop
-    assert node is not None
     if visit.call is not None and visit.call.stage is Stage.FINALLY:
         calls.arm_cleanup(m, visit)
     elif visit.call is None or visit.call.stage is Stage.MAIN:

@@ -166,7 +166,6 @@ def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
     if visit is None:
         return "no approval is pending there"
-    assert visit.scope is not None
     m.forget(visit.wait)
     reason = str(body.get("reason") or "rejected")
     told = {"category": "USER", "code": "REJECTED", "message": reason, "retryable": False}

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from podium.log.times import Timestamp
 from podium.machine.commands import Question
 from podium.machine.flow import Event
-from podium.machine.program import BlockProgram, Node, WorkflowProgram
+from podium.machine.program import NO_STEPS, BlockProgram, Node, WorkflowProgram
 
 
 class Phase(IntEnum):
@@ -101,8 +101,9 @@ class Visit:
         "unfinished", "values", "verdict", "wait",
     )  # fmt: skip
 
-    def __init__(self, scope: "Scope | None", node: "Node | None", path: str, attempt: int) -> None:
-        self.scope = scope
+    def __init__(self, scope: "Scope | None", node: Node, path: str, attempt: int) -> None:
+        """Without a `scope`: the run itself, which is in a list of its own and so has everything that a call has."""
+        self.scope: Scope = scope if scope is not None else Scope(self, NO_STEPS, "", 0)
         self.node = node
         self.path = path
         self.attempt = attempt
@@ -137,6 +138,25 @@ class Visit:
         self.call: WorkflowState | None = None
         # What a reopened run continues, if this fails or is stopped.
         self.unfinished: Unfinished | None = None
+
+    @property
+    def is_root(self) -> bool:
+        """Whether it is the run itself."""
+        return self.scope.owner is self
+
+    @property
+    def workflow(self) -> "WorkflowState":
+        """Of the run, and of a call that is open."""
+        if self.call is None:
+            raise LookupError(f"{self.path!r} is not an open call")
+        return self.call
+
+    @property
+    def progress(self) -> "Loop":
+        """Of a loop, a block or branches that are open."""
+        if self.loop is None:
+            raise LookupError(f"{self.path!r} is not an open composite")
+        return self.loop
 
 
 class Unfinished:

@@ -28,7 +28,6 @@ def keep_list(visit: Visit, scope: Scope) -> None:
     if status == "skipped":
         return
     node = visit.node
-    assert node is not None
     if visit.verdict is not None and visit.verdict.status == "completed":
         return  # its join has succeeded, so it is not continued
     if status == "failed" and (node.step.allow_failure or node.kind is Kind.WHILE):
@@ -51,8 +50,7 @@ def lists_of(m: "Machine", visit: Visit) -> Iterator[Scope]:
 
 def keep_stage(visit: Visit, scope: Scope) -> None:
     """The list of a call, or its `finally`, has closed. `finally` is continued only if the list completed."""
-    call = visit.call
-    assert call is not None
+    call = visit.workflow
     if scope.index == _MAIN and not call.main_completed:
         kept = _of(visit)
         kept.scopes[_MAIN] = scope
@@ -78,8 +76,6 @@ def keep_inside(visit: Visit, scope: Scope) -> None:
 def keep_failed(m: "Machine", visit: Visit, outcome: Outcome) -> None:
     """A visit leaves its list with an outcome; a composite that failed is kept."""
     scope, node = visit.scope, visit.node
-    assert scope is not None
-    assert node is not None
     if scope.left is not None:
         if scope.graph is None and scope.block.discipline != "cleanup":
             scope.left = None  # of a flow, only what was left last can end it
@@ -101,7 +97,6 @@ def keep_end(visit: Visit, outcome: Outcome | None) -> None:
 def keep_stopped(m: "Machine", visit: Visit) -> None:
     """A visit was stopped, and leaves without having ended by itself."""
     scope, kept = visit.scope, _of(visit)
-    assert scope is not None
     kept.phase = _phase_of(visit)
     if m.at_verdict is None:
         # Else the tree at the verdict is what a reopened run takes up, and its budgets stay where they are.
@@ -116,7 +111,6 @@ def _phase_of(visit: Visit) -> Phase:
 
 
 def _leave(scope: Scope, visit: Visit) -> None:
-    assert visit.node is not None
     visit.values = visit.answers = None
     visit.questions = ()
     if scope.left is None:

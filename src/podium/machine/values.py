@@ -87,13 +87,13 @@ class ScopeView:
     def _variable(self, name: str | int) -> Any:
         for scope in outwards(self._scope):
             owner = scope.owner.node
-            if owner is not None and owner.kind is Kind.FOR_EACH and owner.body.variable == name:  # type: ignore[union-attr]
+            if owner.kind is Kind.FOR_EACH and owner.body.variable == name:  # type: ignore[union-attr]
                 return scope.item
         return MISSING
 
     def _run(self) -> dict[str, Any]:
         root = self._scope
-        while root.owner.scope is not None:
+        while not root.owner.is_root:
             root = root.owner.scope
         call = root.owner.call
         if call is None or call.verdict is None:
@@ -107,14 +107,13 @@ class ScopeView:
         scope = _loop_around(self._scope)
         while place < len(path) and path[place] == "parent" and scope is not None:
             place += 1
-            outer = scope.owner.scope
-            scope = _loop_around(outer) if outer is not None else None
+            scope = _loop_around(scope.owner.scope)
         if scope is None or scope.owner.loop is None:
             return MISSING, path, place
         return self._loop_fields(scope, scope.owner.loop, scope.owner), path, place
 
     def _loop_fields(self, scope: Scope, loop: Loop, visit: Visit) -> dict[str, Any]:
-        if visit.node is not None and visit.node.kind is Kind.FOR_EACH:
+        if visit.node.kind is Kind.FOR_EACH:
             return {
                 "index": scope.index,
                 "total": loop.total,
@@ -122,7 +121,7 @@ class ScopeView:
                 "last": scope.index == loop.total - 1,
             }
         elapsed = seconds_between(loop.started_at, self._surroundings.measured)
-        limit = visit.node.body.max_duration if visit.node is not None else 0  # type: ignore[union-attr]
+        limit = visit.node.body.max_duration  # type: ignore[union-attr]
         return {"iteration": scope.index, "elapsed": elapsed, "remaining_time": max(0, limit - elapsed)}
 
     def _step(self, path: tuple[str | int, ...]) -> Known:
@@ -130,25 +129,23 @@ class ScopeView:
         return read_result(result, path, 2) if result is not None else MISSING
 
 
-def outwards(scope: Scope | None) -> Iterator[Scope]:
+def outwards(scope: Scope) -> Iterator[Scope]:
     """The scopes around a place, up to the workflow it belongs to: names end there."""
-    while scope is not None:
-        yield scope
-        if scope.owner.call is not None:
-            return
+    yield scope
+    while scope.owner.call is None:
         scope = scope.owner.scope
+        yield scope
 
 
 def workflow_of(scope: Scope) -> WorkflowState:
     while scope.owner.call is None:
-        assert scope.owner.scope is not None
         scope = scope.owner.scope
     return scope.owner.call
 
 
 def _loop_around(scope: Scope) -> Scope | None:
     for around in outwards(scope):
-        if around.owner.node is not None and around.owner.node.kind in (Kind.FOR_EACH, Kind.WHILE):
+        if around.owner.node.kind in (Kind.FOR_EACH, Kind.WHILE):
             return around
     return None
 

@@ -157,7 +157,7 @@ def test_what_only_a_field_is_read_of_keeps_only_that_field() -> None:
 def test_a_called_workflow_keeps_only_what_its_outputs_name() -> None:
     inner = workflow(task("deep"), task("other"), outputs={"deep": ref("steps", "deep", "output")})
     made = plan(for_each("L", 2, call("C", inner)), task("show", ref("steps", "L", "iterations")))
-    assert _node(made, "L").block.nodes[0].kept == {"*"}  # type: ignore[union-attr]
+    assert _node(made, "L").block.nodes[0].kept == {"*"}
     assert "other" not in kept_fields(made.workflow)
 
 
