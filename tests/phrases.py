@@ -45,8 +45,8 @@ _NAMES: Final = {
 }
 _ANY_PROSE: Final = re.compile("|".join(rf"(\b(?:{each})\b)" for each in _PROSE.values()), re.IGNORECASE)
 _ANY_NAME: Final = re.compile("|".join(rf"((?<![A-Za-z])(?:{each})(?![A-Za-z]))" for each in _NAMES.values()))
-# SQL says BEGIN; the generated tables name tests, and names of tests are sentences of their own.
-_NOT_PROSE: Final = re.compile(r"\bBEGIN\b|\btest_\w+")
+# SQL says BEGIN, and markers of generated parts say where they begin; names of tests are sentences of their own.
+_NOT_PROSE: Final = re.compile(r"\bBEGIN\b|\btest_\w+|<!--.*?-->")
 
 
 @cache
