@@ -18,8 +18,8 @@
     ├── ArtifactNotFound             ports/artifacts.py              pruned, or in another store
     ├── ArtifactCorrupt              ports/artifacts.py              the bytes are not the bytes that were put
     ├── ArtifactStoreUnavailable     ports/artifacts.py              disk full or no answer; nothing was acknowledged
-    ├── SecretNotFound               ports/secrets.py                missing, empty or another tenant's: the same answer
-    ├── SecretProviderFailed         ports/secrets.py                a source of secrets failed or answered nonsense
+    ├── SecretNotFound               ports/secrets.py                the configured source of a secret has no value
+    ├── SecretProviderFailed         ports/secrets.py                a source of secrets failed or gave no usable value
     ├── ProviderMisconfigured        ports/provider.py               a setting that cannot work, or a missing variable
     ├── ProviderNotAvailable         ports/provider.py               unknown provider, or one that cannot be loaded
     ├── EvaluationError              expressions/evaluate.py         an operation without a result
@@ -67,7 +67,7 @@
     ├── InvalidExport                operations/transfer.py          a file that is not a usable export
     ├── StoreExists                  operations/rebuilding.py        a store is rebuilt only where none exists
     ├── UnknownStore                 wiring.py                       unsupported store URL
-    ├── InvalidConfiguration         wiring.py                       a configuration file with errors
+    ├── InvalidConfiguration         configuration.py                a configuration file with errors
     └── ModelOnexError               nodes/errors.py                 the error type of the node specification
         └── InvalidContract          nodes/contract.py               a contract file with problems and their positions
 

@@ -7,9 +7,9 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from podium.configuration import InvalidConfiguration, configuration, seconds_from
 from podium.errors import PodiumError
-from podium.files import FileNotUsable, read_regular
-from podium.permissions import Permissions, use_permissions
+from podium.permissions import use_permissions
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from podium.operations.rebuilding import RebuiltRun
     from podium.plan.plan import Plan
     from podium.ports.provider import Provider, Providers
+    from podium.ports.secrets import SecretLookup
     from podium.providers.prices import Price
     from podium.runtime.preflight import Readiness
     from podium.runtime.tasks.recordings import Recordings
@@ -41,17 +42,6 @@ class UnknownStore(PodiumError):
     """A store was named in a way nobody knows."""
 
     code = "UNKNOWN_STORE"
-
-
-_MAX_CONFIGURATION: Final = 1 << 20
-_CONFIGURED: Final = ("permissions", "prices")
-_PERMISSIONS: Final = ("private", "umask")
-
-
-class InvalidConfiguration(PodiumError):
-    """The configuration cannot be read, or says something nobody knows."""
-
-    code = "CONFIG_INVALID"
 
 
 def store_url(given: str | None, runs: Path | None = None) -> str:
@@ -210,6 +200,7 @@ def local_engine(
         store,
         clock,
         runs,
+        secrets=secret_lookup(),
         lease=_seconds(lease, "PODIUM_LEASE", LEASE),
         lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
         outage=_seconds(outage, "PODIUM_STORE_OUTAGE", OUTAGE),
@@ -253,9 +244,22 @@ def check_run(
     from podium.runtime.preflight import Surroundings, check_needs
 
     around = Surroundings(
-        workspace, os.environ, os.environ, providers or all_providers, replays=replays, functions=functions
+        workspace,
+        os.environ,
+        secret_lookup(),
+        providers or all_providers,
+        replays=replays,
+        functions=functions,
     )
     return check_needs(plan, around)
+
+
+@cache
+def secret_lookup() -> "SecretLookup":
+    """Secrets by name. One for the process, so that the checks before a run and the run ask a source once."""
+    from podium.secrets.configured import ConfiguredSecrets
+
+    return ConfiguredSecrets(lambda: configuration().secrets)
 
 
 def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":
@@ -300,62 +304,18 @@ def _prices() -> "Mapping[str, Price]":
     """What tokens cost, by model: what the configuration says."""
     from podium.providers.prices import prices_from
 
-    return prices_from(configuration().get("prices") or {})
-
-
-def configuration() -> dict[str, Any]:
-    """What holds for every workflow: the file that PODIUM_CONFIG names, else `podium/config.yaml` of the user.
-
-    It is read by whoever needs something of it, so that nobody else has to have one.
-    """
-    given = os.environ.get("PODIUM_CONFIG")
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - "" if there is none
-    path = Path(given) if given else Path(home) / "podium" / "config.yaml"
-    try:
-        content = read_regular(path, max_bytes=_MAX_CONFIGURATION, what="settings in YAML")
-    except FileNotUsable as error:
-        raise InvalidConfiguration(str(error)) from error
-    except OSError as error:
-        if given:
-            raise InvalidConfiguration(f"PODIUM_CONFIG names {given!r}: {error.strerror}") from error
-        return {}
-    # Loaded when there is a file: most users have none.
-    from podium.language.diagnostics import did_you_mean
-    from podium.language.reader import read_yaml
-    from podium.language.tree import Mapping as Written
-    from podium.language.tree import plain
-
-    document = read_yaml(content, str(path))
-    if not isinstance(document.root, Written) or document.report.diagnostics:
-        problems = "; ".join(str(found).split("\n")[0] for found in document.report.diagnostics)
-        raise InvalidConfiguration(problems or f"{str(path)!r} holds no keys: write `prices:`")
-    found = plain(document.root)
-    assert isinstance(found, dict)
-    for key in found:
-        if key not in _CONFIGURED:
-            near = did_you_mean(key, _CONFIGURED)
-            raise InvalidConfiguration(
-                f"{str(path)!r}: {key!r} is nothing that can be configured. {near} Keys: {', '.join(_CONFIGURED)}"
-            )
-    return found
+    return prices_from(configuration().prices)
 
 
 def use_configured_permissions() -> None:
     """Files of this process are private, unless the configuration says `permissions: umask`."""
-    use_permissions(_permissions())
+    use_permissions(configuration().permissions)
 
 
 def use_configured_folders() -> None:
     """The same inside another program: new folders are private, and the umask of the program stays as it is."""
-    if _permissions() == "umask":
+    if configuration().permissions == "umask":
         use_permissions("umask")
-
-
-def _permissions() -> Permissions:
-    chosen: Permissions = configuration().get("permissions", "private")
-    if chosen not in _PERMISSIONS:
-        raise InvalidConfiguration(f"`permissions` is {chosen!r}; write private or umask")
-    return chosen
 
 
 def payload_store(folder: Path) -> ArtifactStore:
@@ -368,7 +328,4 @@ def payload_store(folder: Path) -> ArtifactStore:
 def _seconds(given: float | None, variable: str, default: timedelta) -> timedelta:
     if given is not None:
         return timedelta(seconds=given)
-    try:
-        return timedelta(seconds=float(os.environ[variable]))
-    except (KeyError, ValueError, OverflowError):
-        return default
+    return timedelta(seconds=seconds_from(variable, default.total_seconds()))

@@ -219,6 +219,7 @@ class LocalEngine:
             from podium.runtime.restoring import keep_or_restore
 
             await keep_or_restore(parts.store, directory, run, parts.artifacts)
+        await parts.fetch_secrets(plan)
         workspace = self._workspace(run, plan, directory, check=session.check)
         asked, started_at = await self._first_facts(run_id)
         facts = run_facts(run, plan, directory, workspace, started_at or parts.now())

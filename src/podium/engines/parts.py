@@ -1,5 +1,6 @@
 """What this process gives to the runs that it drives: store, clock, secrets, providers, and where their files are."""
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from podium.plan.plan import PLAIN_WORK, Agent, Call, Plan
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Notice
+from podium.ports.secrets import SecretLookup
 from podium.ports.store import Store
 from podium.runtime.outages import Outages
-from podium.runtime.preflight import Readiness, Surroundings, check_needs
+from podium.runtime.preflight import Readiness, Surroundings, check_needs, known_secrets
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import RunValues, values_of
 from podium.runtime.tasks.host import TaskHost
@@ -85,19 +87,23 @@ class LocalParts:
 
     def host(self, plan: Plan, run_id: str, workspace: Path) -> TaskHost:
         hide_environment()
-        bodies = [step.body for step in steps_of(plan.workflow)]
-        names = frozenset(plan.workflow.secrets).union(
-            *(body.workflow.secrets for body in bodies if isinstance(body, Call)),
-            *(getattr(body, "work", PLAIN_WORK).secrets for body in bodies),
-        )
-        values = {name: self.secrets[name] for name in names if self.secrets.get(name)}
+        names = _secret_names(plan)
+        values = known_secrets(self.secrets, names)
         of_providers = frozenset(
             variable.name
             for provider in self._known_providers(plan)
             for variable in provider.needs_env
             if variable.is_secret
         )
+        if isinstance(self.secrets, SecretLookup):
+            names |= self.secrets.variables
         return TaskHost.of(self.directory(run_id), workspace, names, values, of_providers, self.inline)
+
+    async def fetch_secrets(self, plan: Plan) -> None:
+        """Beside the event loop: a source may take long to answer, and other runs of this process continue."""
+        names = _secret_names(plan)
+        if names and isinstance(self.secrets, SecretLookup):
+            await asyncio.to_thread(self.secrets.prefetch, names)
 
     def providers_for(self, plan: Plan) -> "Providers | None":
         if self.providers is None or not any(isinstance(s.body, Agent) for s in steps_of(plan.workflow)):
@@ -124,3 +130,11 @@ class LocalParts:
             workspace, os.environ, self.secrets, self.providers, replays=replays, functions=functions
         )
         return check_needs(plan, around)
+
+
+def _secret_names(plan: Plan) -> frozenset[str]:
+    bodies = [step.body for step in steps_of(plan.workflow)]
+    return frozenset(plan.workflow.secrets).union(
+        *(body.workflow.secrets for body in bodies if isinstance(body, Call)),
+        *(getattr(body, "work", PLAIN_WORK).secrets for body in bodies),
+    )

@@ -1,29 +1,44 @@
-"""Who knows the values of secrets.
+"""The values of secrets by name, and what can go wrong with their sources.
 
-Values are asked for just before a step starts, for the environment of that step alone. No error, log line or
-`repr` on the way shows one. What belongs to another tenant looks exactly like what does not exist.
+No error, log line or `repr` shows a value, or anything that may be one.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 
 from podium.errors import PodiumError
-from podium.log.secrets import SecretRef
 
 
-class SecretsProvider(Protocol):
-    async def resolve(
-        self, refs: Sequence[SecretRef], *, tenant_id: str, environment_id: str
-    ) -> Mapping[str, str]:
-        """The value of every reference, by its name; raises SecretNotFound if a single one is missing."""
-        ...
+class SecretLookup(Mapping[str, str]):
+    """Values by name, where a look-up may take time, and may raise `SecretNotFound` and `SecretProviderFailed`.
+
+    It is not a `dict` on purpose: no JSON encoder accepts it.
+    """
+
+    @property
+    @abstractmethod
+    def variables(self) -> frozenset[str]:
+        """Variables of the environment that are the source of a secret under another name: no step inherits them."""
+
+    @abstractmethod
+    def prefetch(self, names: Iterable[str]) -> None:
+        """Look up several concurrently. What fails is reported by the look-up of its name."""
+
+    @abstractmethod
+    def warning(self, name: str) -> str | None:
+        """What a person should know about the source of this secret."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(***)"
 
 
 class SecretNotFound(PodiumError):
+    """The source has no value for it, or an empty one."""
+
     code = "SECRET_NOT_FOUND"
 
 
 class SecretProviderFailed(PodiumError):
-    """Whoever should know the value could not be asked, or answered what cannot be understood."""
+    """The source could not be read, or what it gave cannot be the value of a variable."""
 
     code = "SECRET_PROVIDER_FAILED"

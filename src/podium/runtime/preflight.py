@@ -4,10 +4,12 @@ Everything that would fail later for certain is found here, all at once: a run m
 find that a key is missing. Steps that may never be reached count, too. What an earlier step could still bring, the
 program of a command, is a warning.
 
-Nothing is executed or sent. The environment is an argument: what an environment file adds counts like the rest.
+Nothing is executed or sent, except that configured sources of secrets are read. The environment is an argument: what an
+environment file adds counts like the rest.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +19,7 @@ from podium.errors import PodiumError
 from podium.log.redaction import SHORTEST
 from podium.plan.loading import LocatedStep, located_steps
 from podium.plan.plan import PLAIN_WORK, Agent, Command, Http, Plan, Python, Work
+from podium.ports.secrets import SecretLookup, SecretNotFound, SecretProviderFailed
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.tasks.host import SecretMissing
 from podium.runtime.tasks.processes import find_program
@@ -94,7 +97,7 @@ def check_needs(plan: Plan, around: Surroundings) -> Readiness:
         from podium.runtime.preflight_agents import agent_problems
 
         problems += agent_problems(steps, around, around.providers)
-    return Readiness(tuple(problems), tuple(_command_warnings(steps, around)))
+    return Readiness(tuple(problems), (*_secret_warnings(steps, around), *_command_warnings(steps, around)))
 
 
 def steps_named(paths: Sequence[str]) -> str:
@@ -123,17 +126,39 @@ def _secret_problems(plan: Plan, steps: Sequence[LocatedStep], around: Surroundi
     for found in steps:
         for name in work_of(found).secrets:
             named_by.setdefault(name, []).append(found.path)
+    declared = [*plan.workflow.secrets, *(n for found in steps for n in found.workflow.secrets)]
+    names = dict.fromkeys([*declared, *named_by])
+    if isinstance(around.secrets, SecretLookup):
+        around.secrets.prefetch(names)
     for name, paths in named_by.items():
-        if not around.secrets.get(name):
-            yield SecretMissing(
-                f"the secret {name!r} of {steps_named(paths)} is not set; set the environment variable {name}"
-            )
-    declared = dict.fromkeys(
-        [*plan.workflow.secrets, *(n for found in steps for n in found.workflow.secrets)]
-    )
-    for name in dict.fromkeys([*declared, *named_by]):
-        if problem := length_problem(name, around.secrets.get(name, "")):
+        try:
+            if not around.secrets.get(name):
+                yield SecretMissing(
+                    f"the secret {name!r} of {steps_named(paths)} is not set; set the environment variable {name}, or "
+                    f"name a source for it in the configuration file"
+                )
+        except (SecretNotFound, SecretProviderFailed) as error:
+            yield type(error)(f"the secret {name!r} of {steps_named(paths)}: {error}")
+    for name in names:
+        if problem := length_problem(name, known_secrets(around.secrets, [name]).get(name, "")):
             yield SecretTooShort(problem)
+
+
+def known_secrets(secrets: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """Those that have a value. One that no step names may be missing, and so may its source."""
+    found = {}
+    for name in names:
+        with suppress(SecretNotFound, SecretProviderFailed):
+            if value := secrets.get(name):
+                found[name] = value
+    return found
+
+
+def _secret_warnings(steps: Sequence[LocatedStep], around: Surroundings) -> Iterator[str]:
+    if isinstance(around.secrets, SecretLookup):
+        for name in dict.fromkeys(name for found in steps for name in work_of(found).secrets):
+            if warning := around.secrets.warning(name):
+                yield f"the secret {name!r}: {warning}"
 
 
 def _extra_problems(steps: Sequence[LocatedStep]) -> Iterator[PodiumError]:

@@ -14,6 +14,7 @@ from podium.runtime.preflight import (
     SecretTooShort,
     Surroundings,
     is_program,
+    known_secrets,
     length_problem,
     search_path,
     steps_named,
@@ -116,7 +117,7 @@ def _environment(provider: Provider, found: LocatedStep, around: Surroundings) -
             env[variable.name] = around.environment[variable.name]
     for name, text in (*found.workflow.env.items(), *work.env.items()):
         env[name] = _known(text)
-    return env | {name: around.secrets.get(name, "") for name in work.secrets}
+    return env | dict.fromkeys(work.secrets, "") | known_secrets(around.secrets, work.secrets)
 
 
 def _settings(body: Agent, unknown: str | None) -> AgentSettings:

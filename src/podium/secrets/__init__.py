@@ -1,1 +1,1 @@
-"""Where the values of secrets come from: the environment, a folder of files, a .env file, or a program."""
+"""Where the values of secrets come from: the environment, or what the configuration file names instead."""

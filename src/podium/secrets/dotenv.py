@@ -1,4 +1,4 @@
-r"""Secrets in a .env file, for work on one's own machine.
+r"""Variables in a .env file (`--env-file`).
 
     # a comment
     TOKEN=abc                 the value ends before ` #` and the spaces in front of it
@@ -6,37 +6,19 @@ r"""Secrets in a .env file, for work on one's own machine.
     KEY="line\nline"          between double quotes \n \r \t \" \\ and \$ are one character each
     EMPTY=
 
-A value is what is written: nothing is substituted, and it does not go on in the next line. The file belongs to the
-default tenant alone, and is read anew each time, so that a change counts for the next step.
+A value is what is written: nothing is substituted, and it ends with its line.
 """
 
-import asyncio
 import re
-from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from podium.files import FileNotUsable, read_regular
-from podium.log.ids import DEFAULT_TENANT
 from podium.ports.secrets import SecretProviderFailed
-from podium.secrets.source import Scope
 
-_MAX_BYTES: Final = 1 << 20
 _ASSIGNMENT: Final = re.compile(r"(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*(.*)", re.DOTALL)
 _SINGLE: Final = re.compile(r"'([^']*)'")
 _DOUBLE: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
-
-
-class DotenvSecrets:
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    async def find(self, names: Collection[str], scope: Scope) -> Mapping[str, str]:
-        if scope.tenant_id != DEFAULT_TENANT:
-            return {}
-        values = await asyncio.to_thread(_load, self._path)
-        return {name: values[name] for name in names if name in values}
 
 
 class _Line(NamedTuple):
@@ -65,22 +47,6 @@ def parse_dotenv(text: str, file: str) -> dict[str, str]:
     if problems:
         raise SecretProviderFailed("\n".join(problems))
     return values
-
-
-def _load(path: Path) -> dict[str, str]:
-    try:
-        data = read_regular(path, max_bytes=_MAX_BYTES, what="lines NAME=value")
-    except FileNotUsable as error:
-        raise SecretProviderFailed(str(error)) from error
-    except OSError as error:
-        raise SecretProviderFailed(
-            f"{path} cannot be read: {error.strerror}. Write it, or leave out the provider 'dotenv'."
-        ) from error
-    text = data.decode("utf-8", "replace")
-    # Not by catching the decoder's error: that carries the bytes of the whole file.
-    if text.encode() != data or "\0" in text:
-        raise SecretProviderFailed(f"{path} has a NUL byte or is not UTF-8. Save it as UTF-8.")
-    return parse_dotenv(text.removeprefix("\ufeff"), str(path))
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

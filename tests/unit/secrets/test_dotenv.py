@@ -1,17 +1,11 @@
 """A .env file means what it shows, and its errors tell where and never what."""
 
-import asyncio
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from podium.ports.secrets import SecretProviderFailed
-from podium.secrets.dotenv import DotenvSecrets, parse_dotenv
-from podium.secrets.source import Scope
-
-LOCAL = Scope("default", "local")
+from podium.secrets.dotenv import parse_dotenv
 
 
 @pytest.mark.parametrize(
@@ -81,36 +75,3 @@ def test_any_text_is_either_read_or_refused(text: str) -> None:
     except SecretProviderFailed as error:
         told = str(error)
     assert all(line.startswith(".env:") for line in told.splitlines())
-
-
-def find(path: Path, *names: str, scope: Scope = LOCAL) -> dict[str, str]:
-    return dict(asyncio.run(DotenvSecrets(path).find(names, scope)))
-
-
-def test_a_change_of_the_file_counts_for_the_next_step(tmp_path: Path) -> None:
-    path = tmp_path / ".env"
-    path.write_text("\ufeffTOKEN=first\n")
-    assert find(path, "TOKEN", "MISSING") == {"TOKEN": "first"}
-    path.write_text("TOKEN=second\n")
-    assert find(path, "TOKEN") == {"TOKEN": "second"}
-
-
-def test_the_file_serves_the_default_tenant_alone(tmp_path: Path) -> None:
-    path = tmp_path / ".env"
-    path.write_text("TOKEN=value\n")
-    assert find(path, "TOKEN", scope=Scope("acme", "local")) == {}
-
-
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(
-        SecretProviderFailed, match=r"\.env cannot be read: No such file or directory\. Write it"
-    ):
-        find(tmp_path / ".env", "TOKEN")
-
-
-def test_a_file_that_is_no_text_is_refused_and_not_shown(tmp_path: Path) -> None:
-    path = tmp_path / ".env"
-    path.write_bytes(b"TOKEN=hunter22\xff\n")
-    with pytest.raises(SecretProviderFailed, match="not UTF-8") as told:
-        find(path, "TOKEN")
-    assert told.value.__context__ is None

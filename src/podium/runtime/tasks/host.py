@@ -77,7 +77,10 @@ class TaskHost:
         """The secrets a step may see. Raises `SecretMissing` for the first that is not there."""
         for name in work.secrets:
             if name not in self.secrets:
-                raise SecretMissing(f"the secret {name!r} is not there; set the environment variable {name}")
+                raise SecretMissing(
+                    f"the secret {name!r} has no value; set the environment variable {name}, or check its source in "
+                    "the configuration file"
+                )
         return {name: self.secrets[name] for name in work.secrets}
 
     def values_of_env(self, allowed: tuple[str, ...], secrets: tuple[str, ...]) -> dict[str, str]:
