@@ -52,7 +52,7 @@ def test_logs_wait_for_room_and_lose_no_line(
         def write(self, content: Any) -> int:
             return super().write(bytes(content)[: disk.check(len(content))])
 
-    monkeypatch.setattr("podium.runtime.journal.io.FileIO", Small)
+    monkeypatch.setattr("podium.runtime.own_files.FileIO", Small)
     said: list[Notice] = []
     journal = Journal(directory, ViewTrouble(said.append))
     for record in PLAYED.log:
@@ -78,7 +78,7 @@ def test_a_log_that_waits_too_long_stops_with_whole_lines(
         def write(self, content: Any) -> int:
             return super().write(bytes(content)[: disk.check(len(content))])
 
-    monkeypatch.setattr("podium.runtime.journal.io.FileIO", Small)
+    monkeypatch.setattr("podium.runtime.own_files.FileIO", Small)
     monkeypatch.setattr(journals, "_MAX_WAITING", 600)
     said: list[Notice] = []
     journal = Journal(directory, ViewTrouble(said.append))
