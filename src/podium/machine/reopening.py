@@ -149,7 +149,7 @@ def _causes_in(m: "Machine", scope: Scope) -> list[Cause]:
 def _ending_nodes(scope: Scope) -> list[Node]:
     if scope.graph is not None:
         return graphs.ending_nodes(scope, scope.graph)
-    ended_it = not scope.live and scope.cause >= 0
+    ended_it = not scope.live and not unfinished.was_stopped(scope) and scope.cause >= 0
     return [scope.block.nodes[scope.cause]] if ended_it else []
 
 

@@ -48,6 +48,12 @@ def lists_of(m: "Machine", visit: Visit) -> Iterator[Scope]:
         yield checkpoint.unpack_list(m, packed, visit)
 
 
+def was_stopped(scope: Scope) -> bool:
+    """Whether a list was stopped at one of its steps. The step before that has not ended it."""
+    left = (scope.left or {}).values()
+    return any(visit.unfinished is not None and visit.unfinished.phase is not None for visit in left)
+
+
 def keep_stage(visit: Visit, scope: Scope) -> None:
     """The list of a call, or its `finally`, has closed. `finally` is continued only if the list completed."""
     call = visit.workflow

@@ -557,6 +557,28 @@ def test_the_state_file_shows_how_a_continued_item_of_an_inner_loop_ended() -> N
     assert shown["summary"]["success_count"] == 3
 
 
+def test_a_list_that_was_stopped_did_not_end_the_run() -> None:
+    loop = for_each("l", 2, task("a"), task("bad"), join=Join("all", fail_fast=True), workers=2)
+    host = Host(plan(loop)).start()
+    host.end("l[0]/a")
+    host.end("l[1]/a")
+    host.end("l[0]/bad", 1)
+    host.run()
+    assert [cause.path for cause in causes(host.machine)] == ["l[0]/bad"]
+
+
+def test_a_step_that_failed_before_and_completed_while_it_was_stopped_did_not_end_the_run() -> None:
+    step = parallel("p", task("bad"), group("b", task("pay", **PAY)), join=Join("all", fail_fast=True))
+    host = Host(plan(step)).start()
+    host.end("p/b/pay", 1)
+    host.run()
+    reopen(host)
+    host.end("p/bad", 1)
+    host.end("p/b/pay", 0)
+    host.run()
+    assert [cause.path for cause in causes(host.machine)] == ["p/bad"]
+
+
 def test_a_loop_keeps_nothing_of_items_that_completed() -> None:
     def kept(items: int) -> int:
         host = Host(plan(for_each("l", items, task("a"), join=ALL)), fails("l[3]/a", "l[5]/a"))
