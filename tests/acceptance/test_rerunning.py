@@ -161,6 +161,31 @@ def test_a_rerun_keeps_what_completed_in_other_branches_and_items(place: Place) 
     assert again == [*story, "sent-b"]
 
 
+def test_a_rerun_keeps_what_started_in_other_items_after_a_resume(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - name: L
+            for_each:
+              items: [a, b, c]
+              parallel: true
+              max_workers: 1
+              join: {fail_fast: true}
+              steps:
+                - {name: Send, command: [sh, -c, "echo $0 >> story; test -f ok", "${item}"], idempotent: false}
+        """
+    )
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id)
+    done = [event["stepId"] for event in place.events() if event["eventType"] == "StepCompleted"]
+    assert done == ["L[0]/Send", "L#2[1]/Send", "L#2[2]/Send", "L"]
+    again = f"{place.run_id}-again"
+    place.run("rerun", place.run_id, "--from", "L[0]/Send", "--run-id", again)
+    assert (place.folder / "story").read_text().split() == ["a", "a", "b", "c", "a"]
+    assert place.state(again)["steps"]["L"]["summary"]["success_count"] == 3
+
+
 def _seconds_of(place: Place, run_id: str) -> float:
     from datetime import datetime
 

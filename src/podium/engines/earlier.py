@@ -11,7 +11,6 @@ from podium.log.leases import Lease
 from podium.log.payloads import RunQueued
 from podium.log.runs import Run
 from podium.plan.plan import Plan
-from podium.runtime.beside import beside
 from podium.runtime.drive import Tasks, World
 from podium.runtime.plan_file import load_plan
 from podium.runtime.reusing import (
@@ -75,8 +74,7 @@ class EarlierRun:
         if not self._is_rerun:
             return tasks
         earlier = await results_before(self._store, self._original, self._step) or {}
-        if (is_beside := beside(self._plan, self._step)) is not None:
-            earlier |= await results_beside(self._store, self._original, self._step, is_beside)
+        earlier |= await results_beside(self._store, self._original, self._plan, self._step)
         values = self._parts.values(self._original)()
         for result in earlier.values():
             await put_back(result.payload, values)

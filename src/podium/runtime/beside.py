@@ -7,16 +7,22 @@ a task there that completed keeps its result, also if it was still running when 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from itertools import zip_longest
+from typing import Final, TypeAlias
 
 from podium.log.events import EventRecord, EventType
 from podium.log.payloads import StepEnd, payload_of
 from podium.log.transitions import STEP_ENDS
-from podium.plan.loading import FINALLY
+from podium.machine.flow import Event, Way, way_on
+from podium.plan.loading import FINALLY, plan_path
 from podium.plan.plan import Block, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
+from podium.runtime.continued import Continued
 
 IsBeside: TypeAlias = Callable[[str], bool]
+IsSameVisit: TypeAlias = Callable[[EventRecord, EventRecord], bool]
 _STARTED_AGAIN = EventType.STEP_RETRY_SCHEDULED
+_FAILURES: Final[tuple[Event, ...]] = ("failure", "timeout")
+_ENDING: Final = (Way.FAILED, Way.NO_TRANSITION)
 
 
 def beside(plan: Plan, step: str) -> IsBeside | None:
@@ -99,7 +105,34 @@ def _in_other_items(item: str) -> IsBeside:
 # --- their results --------------------------------------------------------------------------------
 
 
-def completed_beside(records: Sequence[EventRecord], reached: int) -> Iterator[tuple[int, EventRecord]]:
+def same_visits(plan: Plan, continued: Continued) -> IsSameVisit:
+    """Tells of two ends of one path whether the second is of the same visit: the run was reopened, and repeated it.
+
+    Only if the failure ended its list. If the list continued elsewhere, the second may be another visit.
+    """
+    decisive = frozenset(_decisive(plan.workflow.block))
+
+    def test(failed: EventRecord, following: EventRecord) -> bool:
+        reopened = continued.reopened_between(failed.run_seq, following.run_seq)
+        return reopened and plan_path(str(failed.step_id)) in decisive
+
+    return test
+
+
+def _decisive(block: Block, before: str = "") -> Iterator[str]:
+    """The steps whose failures end the list they are in."""
+    for step in block.steps:
+        ways = [way_on(block.discipline, step.on, event) for event in _FAILURES]
+        if all(way in _ENDING for way in ways) and not step.allow_failure:
+            yield before + step.step_id
+        inner = _inside(step)
+        if inner is not None:
+            yield from _decisive(inner, f"{before}{step.step_id}/")
+
+
+def completed_beside(
+    records: Sequence[EventRecord], reached: int, is_same_visit: IsSameVisit
+) -> Iterator[tuple[int, EventRecord]]:
     """Of one path: the attempt that a rerun starts, and the completion that answers it.
 
     `reached`: the number of the event with which the step itself was reached. Attempts that had ended until then are
@@ -108,12 +141,14 @@ def completed_beside(records: Sequence[EventRecord], reached: int) -> Iterator[t
     ended = [one for one in records if one.event_type in STEP_ENDS]
     attempt = 1 + max((_number(one) for one in ended if one.run_seq < reached), default=0)
     scheduled = {_number(one) for one in records if one.event_type == _STARTED_AGAIN}
-    for record in ended:
+    for record, following in zip_longest(ended, ended[1:]):
         if record.run_seq < reached or _number(record) in scheduled or _was_stopped(record):
             continue  # taken over with its number, or its visit took the next attempt
         if record.event_type == EventType.STEP_COMPLETED:
             yield attempt, record
         elif record.event_type != EventType.STEP_SKIPPED:
+            if following is not None and is_same_visit(record, following):
+                continue
             return  # it failed: from here on it runs again
         attempt += 1
 

@@ -24,7 +24,8 @@ from podium.machine.commands import RunTask
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import PLAIN_WORK, Plan, Step
 from podium.ports.store import EventLog, Store
-from podium.runtime.beside import IsBeside, completed_beside
+from podium.runtime.beside import beside, completed_beside, same_visits
+from podium.runtime.continued import Continued
 from podium.runtime.drive import Tasks
 from podium.runtime.fingerprints import Fingerprints, digest_of
 from podium.runtime.reading import READ_BATCH, records_of
@@ -59,23 +60,35 @@ async def results_before(
 
 
 async def results_beside(
-    log: EventLog, original: RunId, step: str, is_beside: IsBeside
+    log: EventLog, original: RunId, plan: Plan, step: str
 ) -> dict[tuple[str, int], TaskResult]:
-    """What completed beside the step, whenever that was."""
+    """What completed beside the step, whenever that was; by the paths that the rerun has for it."""
+    if beside(plan, step) is None:
+        return {}
+    continued, reached = await _continued(log, original, step)
+    is_beside = beside(plan, continued.uninterrupted(step))
     of_path: dict[str, list[EventRecord]] = {}
-    reached: int | None = None
-    last = 0
     async for record in records_of(log, original):
-        last = record.run_seq
-        if record.step_id == step and reached is None:
-            reached = record.run_seq
-        elif record.step_id is not None and is_beside(record.step_id):
-            of_path.setdefault(record.step_id, []).append(record)
+        path = record.step_id
+        if path is not None and is_beside is not None and is_beside(continued.uninterrupted(path)):
+            of_path.setdefault(continued.uninterrupted(path, reached), []).append(record)
+    is_same_visit = same_visits(plan, continued)
     return {
         (path, attempt): TaskResult(EventType.STEP_COMPLETED, {**fields_of(end), "reusedFrom": original})
         for path, found in of_path.items()
-        for attempt, end in completed_beside(found, reached or last)
+        for attempt, end in completed_beside(found, reached, is_same_visit)
     }
+
+
+async def _continued(log: EventLog, original: RunId, step: str) -> tuple[Continued, int]:
+    """And the record with which the step was first reached."""
+    continued, reached, last = Continued(), 0, 0
+    async for record in records_of(log, original):
+        continued.note(record)
+        last = record.run_seq
+        if record.step_id == step and not reached:
+            reached = last
+    return continued, reached or last
 
 
 class ReusingTasks:

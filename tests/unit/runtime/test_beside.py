@@ -3,7 +3,8 @@
 import pytest
 
 from podium.log.events import EventRecord, EventType
-from podium.runtime.beside import beside, completed_beside
+from podium.runtime.beside import beside, completed_beside, same_visits
+from podium.runtime.continued import Continued
 from tests.unit.machine.hosting import START, plan_of, record_of
 
 PLAN = """
@@ -74,8 +75,13 @@ def _end(seq: int, event_type: str, attempt: int, code: str = "EXIT_CODE") -> Ev
     return record_of(seq, event_type, "P/X", attempt, payload, START)
 
 
-def _answers(records: list[EventRecord], reached: int) -> list[tuple[int, int]]:
-    return [(attempt, end.run_seq) for attempt, end in completed_beside(records, reached)]
+def _answers(records: list[EventRecord], reached: int, text: str = PLAN) -> list[tuple[int, int]]:
+    continued = Continued()
+    for record in records:
+        continued.note(record)
+    ends = [record for record in records if record.step_id is not None]
+    is_same_visit = same_visits(plan_of(text), continued)
+    return [(attempt, end.run_seq) for attempt, end in completed_beside(ends, reached, is_same_visit)]
 
 
 def test_a_step_that_succeeded_on_a_further_try_is_answered_at_its_first() -> None:
@@ -113,3 +119,49 @@ def test_each_visit_has_its_own_completion() -> None:
 def test_a_step_that_failed_runs_again() -> None:
     records = [_end(5, EventType.STEP_FAILED, 1), _end(7, EventType.STEP_COMPLETED, 2)]
     assert _answers(records, reached=3) == []
+
+
+FAILED_AND_REPEATED = [
+    _end(5, EventType.STEP_FAILED, 1),
+    record_of(6, EventType.RUN_REOPENED, None, 2, {}, START),
+    _end(7, EventType.STEP_COMPLETED, 2),
+]
+
+
+def test_a_step_that_failed_and_completed_after_a_resume_is_answered_with_that() -> None:
+    assert _answers(FAILED_AND_REPEATED, reached=3) == [(1, 7)]
+
+
+def test_a_step_whose_failure_led_elsewhere_runs_again_although_it_completed_after_a_resume() -> None:
+    handled = PLAN.replace("{name: X, command: [a]}", "{name: X, command: [a], allow_failure: true}", 1)
+    assert handled != PLAN
+    assert _answers(FAILED_AND_REPEATED, reached=3, text=handled) == []
+
+
+def _continued(path: str, *attempts: int) -> Continued:
+    continued = Continued()
+    for number in attempts:
+        start = record_of(10 * number, EventType.STEP_STARTED, path, number, {"reopened": True}, START)
+        continued.note(start)
+    return continued
+
+
+@pytest.mark.parametrize(
+    ("path", "since", "expected"),
+    [
+        ("L#2[4]/Build", 0, "L[4]/Build"),
+        ("L#3[4]/Build", 0, "L[4]/Build"),
+        ("L#4[4]/Build", 0, "L#2[4]/Build"),
+        ("L#3[4]/Build", 25, "L#2[4]/Build"),
+        ("L[0]/Build", 0, "L[0]/Build"),
+        ("M#2[4]/Build", 0, "M#2[4]/Build"),
+    ],
+)
+def test_what_started_in_a_continued_loop_belongs_to_the_visit_that_was_continued(
+    path: str, since: int, expected: str
+) -> None:
+    assert _continued("L", 2, 3).uninterrupted(path, since) == expected
+
+
+def test_numbers_of_composites_inside_of_continued_ones_are_counted_for_themselves() -> None:
+    assert _continued("L#2[4]/P", 2).uninterrupted("L#2[4]/P#2/X") == "L#2[4]/P/X"
