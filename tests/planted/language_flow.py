@@ -40,7 +40,7 @@ FAULTS: Final[list[Fault]] = [
         swap(
             "machine/routing.py:route",
             "end_scope(m, scope, Verdict('failed', NO_TRANSITION, 'no_transition', reason))",
-            "calls.end_workflow(m, scope, Verdict('failed', NO_TRANSITION, 'no_transition', reason))",
+            "m.rules.end_workflow(m, scope, Verdict('failed', NO_TRANSITION, 'no_transition', reason))",
         ),
     ),
     fault(
@@ -265,7 +265,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D16",
         "`max_duration` is looked at only between passes",
-        drop("machine/loops.py:timed_out", "stopping.stop_scopes(m, visit, 'CANCELLED')"),
+        drop("machine/loops.py:timed_out", "m.rules.stop_scopes(m, visit, 'CANCELLED')"),
     ),
     fault(
         "D18",
@@ -390,7 +390,7 @@ FAULTS: Final[list[Fault]] = [
         "a cycle that was stopped can be routed",
         swap(
             "machine/routing.py:visit_node",
-            "calls.end_workflow(m, scope, Verdict('failed', FAILED, 'cycle_guard', told))",
+            "m.rules.end_workflow(m, scope, Verdict('failed', FAILED, 'cycle_guard', told))",
             "end_scope(m, scope, Verdict('failed', FAILED, 'cycle_guard', told))",
         ),
     ),
@@ -398,11 +398,11 @@ FAULTS: Final[list[Fault]] = [
         "D57",
         "more items than `max_iterations` are cut",
         swap(
-            "machine/loops.py:items_of",
+            "machine/values.py:items_of",
             "body.max_iterations is not None and len(items) > body.max_iterations",
             "False",
         ),
-        swap("machine/loops.py:items_of", "return items", "return items[: body.max_iterations]"),
+        swap("machine/values.py:items_of", "return items", "return items[: body.max_iterations]"),
     ),
     fault(
         "D57",
@@ -417,7 +417,7 @@ FAULTS: Final[list[Fault]] = [
         "D57",
         "a text is split into a list of its lines",
         before(
-            "machine/loops.py:items_of",
+            "machine/values.py:items_of",
             "if not isinstance(items, list): ...",
             """
             if isinstance(items, str):
@@ -444,7 +444,7 @@ FAULTS: Final[list[Fault]] = [
         "a failed step that is allowed to fail skips its dependants",
         swap(
             "machine/graphs.py:ended",
-            "attempts.has_failed(outcome, node)",
+            "routing.has_failed(outcome, node)",
             "outcome.event in ('failure', 'timeout')",
         ),
     ),

@@ -803,7 +803,7 @@ FAULTS: Final[list[Fault]] = [
         "`end` in a branch ends only that branch",
         swap(
             "machine/routing.py:follow",
-            "calls.end_workflow(m, scope, Verdict('completed'))",
+            "m.rules.end_workflow(m, scope, Verdict('completed'))",
             "end_scope(m, scope, Verdict('completed'))",
         ),
     ),
@@ -812,8 +812,8 @@ FAULTS: Final[list[Fault]] = [
         "`error` is a success",
         swap(
             "machine/routing.py:follow",
-            "calls.end_workflow(m, scope, Verdict('failed', FAILED, 'error', message))",
-            "calls.end_workflow(m, scope, Verdict('completed'))",
+            "m.rules.end_workflow(m, scope, Verdict('failed', FAILED, 'error', message))",
+            "m.rules.end_workflow(m, scope, Verdict('completed'))",
         ),
     ),
     fault(
@@ -899,7 +899,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R086",
         "the condition of a step is asked again for every try",
-        swap("machine/attempts.py:try_again", "m.later(start, visit)", "m.later(begin, visit)"),
+        swap("machine/attempts.py:try_again", "m.later('start', visit)", "m.later('begin', visit)"),
     ),
     fault(
         "R088",

@@ -13,7 +13,7 @@ def _fault(what: str, *edits: Edit) -> Fault:
 FAULTS: Final = [
     _fault(
         "what failed and had been stopped before keeps its failure in a reopened run",
-        swap("machine/reopening.py:_Kept.outcome_of", "not attempts.has_failed(outcome, visit.node)", "True"),
+        swap("machine/reopening.py:_Kept.outcome_of", "not routing.has_failed(outcome, visit.node)", "True"),
     ),
     _fault(
         "a reopened loop forgets the failed items whose turn has not come",
@@ -49,7 +49,9 @@ FAULTS: Final = [
     ),
     _fault(
         "a reopened run repeats a completed step that ended it",
-        swap("machine/attempts.py:take_up", "has_failed(recorded_outcome(scope, node), node)", "True"),
+        swap(
+            "machine/attempts.py:take_up", "routing.has_failed(recorded_outcome(scope, node), node)", "True"
+        ),
     ),
     _fault(
         "a completed step of finally that ended it is passed over by a reopened run",
@@ -76,14 +78,14 @@ FAULTS: Final = [
     _fault(
         "what is set aside does not count",
         swap(
-            "machine/budgets.py:Spending.reserve",
+            "machine/accounts.py:Spending.reserve",
             "Amount(account.spent.usd + account.reserved.usd, account.spent.tokens + account.reserved.tokens)",
             "Amount(account.spent.usd, account.spent.tokens)",
         ),
     ),
     _fault(
         "what is set aside is never given back",
-        drop("machine/budgets.py:Spending.release", "account.give_back(amount, visit.path)"),
+        drop("machine/accounts.py:Spending.release", "account.give_back(amount, visit.path)"),
     ),
     _fault(
         "the budget applies in finally",
@@ -95,28 +97,28 @@ FAULTS: Final = [
     ),
     _fault(
         "the soft limit is told again and again",
-        drop("machine/budgets.py:BudgetAccount.charge", "self.warned = True"),
+        drop("machine/accounts.py:BudgetAccount.charge", "self.warned = True"),
     ),
     _fault(
         "a step's own budget is not what is set aside",
-        swap("machine/budgets.py:Spending._needed", "own is not None and own_usd is not None", "False"),
+        swap("machine/accounts.py:Spending._needed", "own is not None and own_usd is not None", "False"),
     ),
     _fault(
         "the reserve is not set aside",
-        swap("machine/budgets.py:Spending._needed", "reserve is not None", "False"),
+        swap("machine/accounts.py:Spending._needed", "reserve is not None", "False"),
     ),
     _fault(
         "the outermost reserve counts",
         swap(
-            "machine/budgets.py:Spending._needed",
+            "machine/accounts.py:Spending._needed",
             ("(account.budget.reserve for account in accounts if account.budget is not None)", "accounts"),
-            "reversed(purses)",
+            "reversed(accounts)",
         ),
     ),
     _fault(
         "an unknown cost is none",
         swap(
-            "machine/budgets.py:Spending._needed",
+            "machine/accounts.py:Spending._needed",
             "known.usd if known is not None else None",
             "known.usd if known is not None else 0",
         ),
@@ -124,7 +126,7 @@ FAULTS: Final = [
     _fault(
         "the first of a provider does not wait for others",
         swap(
-            "machine/budgets.py:Spending.reserve",
+            "machine/accounts.py:Spending.reserve",
             "account.alone is not None or (alone and account.under_way) or _cannot_reserve(account, need, committed)",
             "account.alone is not None or _cannot_reserve(account, need, committed)",
         ),
@@ -132,7 +134,7 @@ FAULTS: Final = [
     _fault(
         "others begin beside the first of a provider",
         swap(
-            "machine/budgets.py:Spending.reserve",
+            "machine/accounts.py:Spending.reserve",
             "account.alone is not None or (alone and account.under_way) or _cannot_reserve(account, need, committed)",
             "alone and account.under_way or _cannot_reserve(account, need, committed)",
         ),
@@ -152,7 +154,7 @@ FAULTS: Final = [
     _fault(
         "who leaves the line lets nobody try",
         swap(
-            "machine/budgets.py:Spending.release",
+            "machine/accounts.py:Spending.release",
             "if self.queue and self.queue.pop(visit.path, None) is not None: ...",
             "self.queue.pop(visit.path, None)",
         ),
@@ -160,7 +162,7 @@ FAULTS: Final = [
     _fault(
         "an end lets nobody in line try",
         drop(
-            "machine/budgets.py:Spending.release",
+            "machine/accounts.py:Spending.release",
             (
                 "if amount is not None: ...",
                 "self.moved = True",
@@ -272,7 +274,7 @@ FAULTS: Final = [
             """
             visit.phase = Phase.SETTLED
             visit.wait = None
-            m.later(leave, visit)
+            m.later('leave', visit)
             """,
             "drop(m, visit)",
         ),
@@ -331,11 +333,11 @@ FAULTS: Final = [
     ),
     _fault(
         "keys of timers are used again",
-        swap("machine/machine.py:Machine.timer_key", "visit.counter += 1", "visit.counter = 1"),
+        swap("machine/agenda.py:Agenda.timer_key", "visit.counter += 1", "visit.counter = 1"),
     ),
     _fault(
         "the end overtakes other records",
-        swap("machine/machine.py:Machine.record", "self.records.append", "self.records.appendleft"),
+        swap("machine/agenda.py:Agenda.record", "self.records.append", "self.records.appendleft"),
     ),
     _fault(
         "a completed run is reopened",
@@ -348,7 +350,7 @@ FAULTS: Final = [
     _fault(
         "a signal finds a step by its last name",
         swap(
-            "machine/machine.py:Machine.find_scope",
+            "machine/agenda.py:Agenda.find_scope",
             ("scope.block.index.get(rest)", "rest"),
             "path.split('/')[-1]",
         ),
@@ -384,12 +386,12 @@ FAULTS: Final = [
         "a reopened run repeats what had ended",
         swap(
             "machine/reopening.py:_go_on_with",
-            "m.later(attempts.leave, visit)",
+            "m.later('leave', visit)",
             """
             attempts.next_attempt(visit)
             visit.tries = 1
             visit.limit = visit.limit_due = None
-            attempts.try_again(m, visit)
+            m.rules.try_again(m, visit)
             """,
         ),
     ),
@@ -500,11 +502,11 @@ FAULTS: Final = [
     ),
     _fault(
         "a budget written into the file does not hold for what is open",
-        swap("machine/budgets.py:Spending.write", "plan_path(account.path) == path", "False"),
+        swap("machine/accounts.py:Spending.write", "plan_path(account.path) == path", "False"),
     ),
     _fault(
         "a budget written into the file does not hold for later visits",
-        drop("machine/budgets.py:Spending.open", "budget = ..."),
+        drop("machine/accounts.py:Spending.open", "budget = ..."),
     ),
     _fault(
         "a checkpoint forgets the budgets written into the file",
@@ -516,7 +518,7 @@ FAULTS: Final = [
     ),
     _fault(
         "a step that completed after the cancel is done again",
-        drop("machine/attempts.py:completed", "reopening.ended_late(m, visit, outcome)"),
+        drop("machine/attempts.py:completed", "m.rules.ended_late(m, visit, outcome)"),
     ),
     _fault(
         "a stopped step is run again blindly",

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from podium.machine import Machine, attempts, graphs, joins, loops
-from podium.machine.budgets import Amount
+from podium.machine import Machine, graphs, joins, loops
+from podium.machine.accounts import Amount
 from podium.machine.program import Kind
 from podium.machine.tree import Phase, Scope, Stage, Visit
 from podium.plan.plan import Agent, ForEach, Parallel
@@ -57,7 +57,7 @@ def _check_waits(m: Machine, visits: list[Visit]) -> None:
 _WAITING = frozenset(
     {Phase.PROBE, Phase.COND, Phase.RUN, Phase.BACKOFF, Phase.INTERVAL, Phase.ASK, Phase.HELD, Phase.DOUBT}
 )
-_BEFORE = {Phase.NEW: attempts.begin, Phase.READY: attempts.start, Phase.SETTLED: attempts.leave}
+_BEFORE = {Phase.NEW: "begin", Phase.READY: "start", Phase.SETTLED: "leave"}
 
 
 def _check_visit(visit: Visit) -> None:
@@ -91,16 +91,15 @@ def _check_agenda(m: Machine, visits: list[Visit]) -> None:
     for visit in visits:
         own = {operation: count for (operation, owner), count in entries.items() if owner == id(visit)}
         expected = _BEFORE.get(visit.phase)
-        for operation in (attempts.begin, attempts.start, attempts.leave):
+        for operation in ("begin", "start", "leave"):
             assert own.get(operation, 0) == (operation is expected), f"{visit.path} {visit.phase.name}: {own}"
         if visit.phase is Phase.OPEN and not visit.scopes and visit.loop is not None:
             assert own, f"{visit.path} is open and nothing is inside"
         assert sum(own.values()) <= 1 or visit.phase is not Phase.OPEN, f"{visit.path}: {own}"
         if own and not m.hold.reasons:
             assert m.breathing is not None, "work is left undone"
-        for operation in (loops.check, loops.begin_pass):
-            if own.get(operation):
-                assert not visit.scopes
+        if own.get("check") or own.get("pass"):
+            assert not visit.scopes
 
 
 def _check_limits(m: Machine, visits: list[Visit]) -> None:

@@ -37,7 +37,7 @@ from podium.log.times import timestamp
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine import RULES_VERSION, Machine
 from podium.machine.commands import Question, RunTask
-from podium.machine.stopping import is_stop
+from podium.machine.stop_codes import is_stop
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Agent, Block, Call, Goto, Handlers, Plan, Step, Workflow
 from podium.ports.store import Store

@@ -3,23 +3,20 @@
 An attempt that was begun, or whose retry was announced, has its end in the log before the run's terminal event.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from podium.expressions.evaluate import MISSING, EvaluationError
 from podium.expressions.templates import fill_in, render
 from podium.log.events import EventType
 from podium.machine import (
     budgets,
-    calls,
-    continuing,
     graphs,
     holds,
-    loops,
-    reopening,
     routing,
-    stopping,
+    stop_codes,
     unfinished,
 )
+from podium.machine.agenda import Agenda
 from podium.machine.flow import Event
 from podium.machine.program import Kind, Node
 from podium.machine.tree import Outcome, Phase, Result, Scope, Visit
@@ -37,9 +34,6 @@ from podium.plan.plan import (
     While,
 )
 
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
-
 # A step that failed before it ran: a condition or a text that cannot be evaluated, a missing input.
 FAILED_BEFORE_START = 125
 TIMED_OUT = 124
@@ -50,7 +44,7 @@ _MAX_ASKED_MS = 24 * 3600 * 1000
 # --- entering -------------------------------------------------------------------------------------
 
 
-def enter(m: "Machine", scope: Scope, node: Node) -> None:
+def enter(m: Agenda, scope: Scope, node: Node) -> None:
     """A new visit of a step. It is live from now on; what follows is on the agenda."""
     attempt = scope.attempts.get(node.index, 0) + 1
     scope.attempts[node.index] = attempt
@@ -58,10 +52,10 @@ def enter(m: "Machine", scope: Scope, node: Node) -> None:
     visit = Visit(scope, node, scope.prefix + node.step_id, attempt)
     scope.live[node.index] = visit
     m.visits += 1
-    m.later(begin, visit)
+    m.later("begin", visit)
 
 
-def begin(m: "Machine", visit: Visit) -> None:
+def begin(m: Agenda, visit: Visit) -> None:
     """`when`: once per visit, not per try."""
     node, scope = visit.node, visit.scope
     if scope.skips is not None and node.index in scope.skips:
@@ -90,7 +84,7 @@ def begin(m: "Machine", visit: Visit) -> None:
         skip(m, visit, "CONDITION_FALSE", "`when` does not hold")
 
 
-def start(m: "Machine", visit: Visit) -> None:
+def start(m: Agenda, visit: Visit) -> None:
     """The body."""
     visit.phase = Phase.READY
     node = visit.node
@@ -105,12 +99,12 @@ def start(m: "Machine", visit: Visit) -> None:
         case Approval():
             ask(m, visit, node.body)
         case Call():
-            calls.open_call(m, visit, node.body)
+            m.rules.open_call(m, visit, node.body)
         case ForEach() | While() | Parallel() | Group():
-            loops.open_loop(m, visit, node.body)
+            m.rules.open_loop(m, visit, node.body)
 
 
-def launch(m: "Machine", visit: Visit) -> None:
+def launch(m: Agenda, visit: Visit) -> None:
     node, scope = visit.node, visit.scope
     if isinstance(node.body, Agent) and not budgets.reserve(m, visit, node.body):
         return
@@ -125,14 +119,14 @@ def launch(m: "Machine", visit: Visit) -> None:
     m.wait(visit.wait, visit)
 
 
-def gate(m: "Machine", visit: Visit, *, passed: bool) -> None:
+def gate(m: Agenda, visit: Visit, *, passed: bool) -> None:
     """A gate has only an end in the log: it takes no time."""
     outcome = Outcome("success", 0) if passed else Outcome("failure", 1, reason="`when` does not hold")
     record_end(m, visit, outcome)
     settle(m, visit, outcome)
 
 
-def set_context(m: "Machine", visit: Visit, body: Set) -> None:
+def set_context(m: Agenda, visit: Visit, body: Set) -> None:
     scope = visit.scope
     view = m.view(scope)
     try:
@@ -146,7 +140,7 @@ def set_context(m: "Machine", visit: Visit, body: Set) -> None:
     settle(m, visit, outcome)
 
 
-def ask(m: "Machine", visit: Visit, body: Approval) -> None:
+def ask(m: Agenda, visit: Visit, body: Approval) -> None:
     """Ask a person, and wait; the limit, if there is one, stands still while the run is held."""
     node, scope = visit.node, visit.scope
     lookup = m.view(scope).lookup
@@ -166,7 +160,7 @@ def ask(m: "Machine", visit: Visit, body: Approval) -> None:
         holds.arm(m, visit, node.step.timeout)
 
 
-def expire(m: "Machine", visit: Visit) -> None:
+def expire(m: Agenda, visit: Visit) -> None:
     """Nobody answered in time."""
     told = {
         "category": "TIMEOUT",
@@ -182,7 +176,7 @@ def expire(m: "Machine", visit: Visit) -> None:
 # --- outcomes -------------------------------------------------------------------------------------
 
 
-def fail_before_start(m: "Machine", visit: Visit, error: EvaluationError) -> None:
+def fail_before_start(m: Agenda, visit: Visit, error: EvaluationError) -> None:
     """No tries: the same would fail again."""
     told = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
     outcome = Outcome("failure", FAILED_BEFORE_START, error=told)
@@ -190,12 +184,12 @@ def fail_before_start(m: "Machine", visit: Visit, error: EvaluationError) -> Non
     settle(m, visit, outcome)
 
 
-def skip(m: "Machine", visit: Visit, reason_code: str, reason: str) -> None:
+def skip(m: Agenda, visit: Visit, reason_code: str, reason: str) -> None:
     m.record(EventType.STEP_SKIPPED, visit.path, visit.attempt, {"reasonCode": reason_code, "reason": reason})
     settle(m, visit, Outcome("skipped", 0))
 
 
-def record_end(m: "Machine", visit: Visit, outcome: Outcome, **facts: Any) -> None:
+def record_end(m: Agenda, visit: Visit, outcome: Outcome, **facts: Any) -> None:
     """The end of what only the machine carries out."""
     if outcome.event == "success":
         payload = {"exitCode": outcome.exit_code, **facts}
@@ -211,19 +205,19 @@ def record_end(m: "Machine", visit: Visit, outcome: Outcome, **facts: Any) -> No
     m.record(EventType.STEP_FAILED, visit.path, visit.attempt, payload)
 
 
-def completed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
+def completed(m: Agenda, visit: Visit, payload: dict[str, Any]) -> None:
     """A task says that it has succeeded."""
     budgets.charge(m, visit, payload)
     outcome = Outcome("success", payload.get("exitCode", 0), fields=payload)
     if visit.stopping:
         # A fact in the log that leads nowhere, unless the run is reopened.
-        reopening.ended_late(m, visit, outcome)
+        m.rules.ended_late(m, visit, outcome)
         stopped(m, visit)
         return
     settle(m, visit, outcome)
 
 
-def failed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
+def failed(m: Agenda, visit: Visit, payload: dict[str, Any]) -> None:
     budgets.charge(m, visit, payload)
     error = payload.get("error")
     error = error if isinstance(error, dict) else {}
@@ -231,13 +225,13 @@ def failed(m: "Machine", visit: Visit, payload: dict[str, Any]) -> None:
     exit_code = payload.get("exitCode", TIMED_OUT if timed_out else 1)
     outcome = Outcome("timeout" if timed_out else "failure", exit_code, error=error, fields=payload)
     if visit.stopping:
-        reopening.ended_late(m, visit, None if stopping.is_stop(error) else outcome)
+        m.rules.ended_late(m, visit, None if stop_codes.is_stop(error) else outcome)
         stopped(m, visit)
         return
     after_failure(m, visit, outcome)
 
 
-def take_outcome(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+def take_outcome(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     """An outcome that was known before the visit could act on it."""
     if outcome.event == "success":
         settle(m, visit, outcome)
@@ -245,7 +239,7 @@ def take_outcome(m: "Machine", visit: Visit, outcome: Outcome) -> None:
         after_failure(m, visit, outcome)
 
 
-def after_failure(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+def after_failure(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     """The next try, else the operator's window, else it has failed."""
     node = visit.node
     retry = node.step.retry
@@ -276,7 +270,7 @@ def _is_tried_again(retry: Retry, outcome: Outcome) -> bool:
     return outcome.event != "timeout" and outcome.exit_code in retry.on
 
 
-def back_off(m: "Machine", visit: Visit, retry: Retry, outcome: Outcome) -> None:
+def back_off(m: Agenda, visit: Visit, retry: Retry, outcome: Outcome) -> None:
     tries = visit.tries
     delay = retry.delay * tries if retry.backoff == "linear" else retry.delay * 2 ** min(tries - 1, 60)
     delay = min(delay, retry.max_delay)
@@ -308,19 +302,19 @@ def next_attempt(visit: Visit) -> None:
     visit.goto = None
 
 
-def try_again(m: "Machine", visit: Visit) -> None:
+def try_again(m: Agenda, visit: Visit) -> None:
     """By way of the agenda, so that a hold parks it."""
     visit.phase = Phase.READY
     visit.wait = visit.due = None
-    m.later(start, visit)
+    m.later("start", visit)
 
 
-def interrupted(m: "Machine", visit: Visit) -> None:
+def interrupted(m: Agenda, visit: Visit) -> None:
     """Nobody knows whether it happened. Only a step that may not be repeated blindly is in doubt."""
     node = visit.node
     m.spending.release(visit)
     if visit.stopping:
-        reopening.ended_late(m, visit, None)
+        m.rules.ended_late(m, visit, None)
         stopped(m, visit)
         return
     match node.step.on_doubt:
@@ -340,23 +334,23 @@ def interrupted(m: "Machine", visit: Visit) -> None:
 # --- settling and leaving -------------------------------------------------------------------------
 
 
-def settle(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+def settle(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     """The visit has its outcome. Where it leads is decided on the agenda: while the run is held, nothing moves."""
     visit.phase = Phase.SETTLED
     visit.outcome = outcome
     visit.wait = None
     holds.disarm(m, visit)
-    m.later(leave, visit)
+    m.later("leave", visit)
 
 
-def stopped(m: "Machine", visit: Visit) -> None:
+def stopped(m: Agenda, visit: Visit) -> None:
     """A task that was told to stop has answered. What that closes is decided on the agenda, as for any other end."""
     visit.phase = Phase.SETTLED
     visit.wait = None
-    m.later(leave, visit)
+    m.later("leave", visit)
 
 
-def leave(m: "Machine", visit: Visit) -> None:
+def leave(m: Agenda, visit: Visit) -> None:
     if visit.stopping:
         drop(m, visit)
         return
@@ -373,7 +367,7 @@ def leave(m: "Machine", visit: Visit) -> None:
             unfinished.keep_failed(m, visit, outcome)
     _gone(visit)
     if scope.stopping:
-        stopping.close_if_empty(m, scope)
+        m.rules.close_if_empty(m, scope)
     elif visit.goto is not None:
         routing.go_to(m, scope, visit.goto)
     elif scope.graph is not None:
@@ -382,25 +376,25 @@ def leave(m: "Machine", visit: Visit) -> None:
         routing.route(m, scope, node, outcome)
 
 
-def leave_again(m: "Machine", scope: Scope, node: Node) -> None:
+def leave_again(m: Agenda, scope: Scope, node: Node) -> None:
     """Of a reopened run: a step that has left and must not run again. Where its outcome leads is decided anew."""
     visit = Visit(scope, node, scope.prefix + node.step_id, scope.attempts[node.index])
     visit.phase = Phase.SETTLED
     visit.goto = scope.cause_goto if node.index == scope.cause else None
     scope.live[node.index] = visit
-    m.later(leave, visit)
+    m.later("leave", visit)
 
 
-def take_up(m: "Machine", scope: Scope, node: Node) -> None:
+def take_up(m: Agenda, scope: Scope, node: Node) -> None:
     """Of a reopened run: the step that caused its verdict. Only one that failed runs again; a composite continues."""
     kept = scope.left.pop(node.index, None) if scope.left is not None else None
-    if not has_failed(recorded_outcome(scope, node), node):
+    if not routing.has_failed(recorded_outcome(scope, node), node):
         leave_again(m, scope, node)
     elif kept is None:
         enter(m, scope, node)
     else:
         scope.live[node.index] = kept
-        continuing.continue_failed(m, kept)
+        m.rules.continue_failed(m, kept)
 
 
 def recorded_outcome(scope: Scope, node: Node) -> Outcome:
@@ -412,19 +406,14 @@ def recorded_outcome(scope: Scope, node: Node) -> Outcome:
     return Outcome(event, result.exit_code or 0)
 
 
-def has_failed(outcome: Outcome, node: Node) -> bool:
-    """Whether a visit has failed, and that was not allowed."""
-    return outcome.event in ("failure", "timeout") and not node.step.allow_failure
-
-
-def drop(m: "Machine", visit: Visit) -> None:
+def drop(m: Agenda, visit: Visit) -> None:
     """The visit was stopped: it leaves without an outcome."""
     scope = visit.scope
     holds.disarm(m, visit)
     m.spending.release(visit)
     unfinished.keep_stopped(m, visit)
     _gone(visit)
-    stopping.close_if_empty(m, scope)
+    m.rules.close_if_empty(m, scope)
 
 
 def _gone(visit: Visit) -> None:
@@ -435,7 +424,7 @@ def _gone(visit: Visit) -> None:
 _STATUS = {"success": "completed", "failure": "failed", "timeout": "failed", "skipped": "skipped"}
 
 
-def result_of(m: "Machine", visit: Visit, outcome: Outcome) -> Result:
+def result_of(m: Agenda, visit: Visit, outcome: Outcome) -> Result:
     node, scope = visit.node, visit.scope
     result = Result(
         _STATUS[outcome.event],

@@ -1,18 +1,16 @@
 """The run, and `call`, which is the same one level down: main, `_error` if aimed at, `finally`, end."""
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import fill_in
 from podium.log.events import EventType
-from podium.machine import attempts, holds, loops, reopening, routing, stopping, unfinished
+from podium.machine import attempts, holds, loops, routing, stop_codes, unfinished
+from podium.machine.agenda import Agenda
 from podium.machine.program import WorkflowProgram, run_node
 from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit, WorkflowState, prefix_of
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Call, Workflow
-
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
 # Exit codes of a run; `routing` has the others.
 CANCELLED: Final = 2
@@ -22,7 +20,7 @@ _FINALLY_SECONDS: Final = 600
 MAIN, _ERROR, CLEANUP = 0, 1, 2
 
 
-def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
+def open_run(m: Agenda, inputs: dict[str, Any]) -> None:
     root = Visit(None, run_node(m.program), "", 1)
     root.call = WorkflowState(m.program, with_defaults(m.program.workflow, inputs))
     root.phase = Phase.OPEN
@@ -30,7 +28,7 @@ def open_run(m: "Machine", inputs: dict[str, Any]) -> None:
     _begin(m, root, m.program.workflow.timeout)
 
 
-def open_call(m: "Machine", visit: Visit, body: Call) -> None:
+def open_call(m: Agenda, visit: Visit, body: Call) -> None:
     program = visit.node.program or WorkflowProgram(body.workflow, {})
     visit.call = None
     view = m.view(visit.scope)
@@ -70,7 +68,7 @@ def with_defaults(workflow: Workflow, given: dict[str, Any]) -> dict[str, Any]:
     return {**defaults, **given}
 
 
-def _begin(m: "Machine", visit: Visit, limit: float | None) -> None:
+def _begin(m: Agenda, visit: Visit, limit: float | None) -> None:
     call = visit.workflow
     if limit is not None:
         holds.arm(m, visit, limit)
@@ -85,7 +83,7 @@ def _prefix(visit: Visit) -> str:
 # --- verdicts -------------------------------------------------------------------------------------
 
 
-def end_workflow(m: "Machine", scope: Scope, verdict: Verdict, *, aimed_at_error: bool = False) -> None:
+def end_workflow(m: Agenda, scope: Scope, verdict: Verdict, *, aimed_at_error: bool = False) -> None:
     """`end`, `error` and their kin, from any body: the workflow they stand in ends."""
     inner = scope
     while inner.owner.call is None:
@@ -97,13 +95,13 @@ def end_workflow(m: "Machine", scope: Scope, verdict: Verdict, *, aimed_at_error
         return
     # In `_error` or `finally`: that list ends.
     if verdict.status == "failed":
-        reopening.keep_cleanup(m, owner)
+        m.rules.keep_cleanup(m, owner)
     inner.verdict = verdict
-    stopping.stop(m, inner, "SCOPE_CLOSED")
+    m.rules.stop(m, inner, "SCOPE_CLOSED")
 
 
 def decide(
-    m: "Machine", visit: Visit, verdict: Verdict, *, aimed_at_error: bool = False, force: bool = False
+    m: Agenda, visit: Visit, verdict: Verdict, *, aimed_at_error: bool = False, force: bool = False
 ) -> None:
     """The workflow's verdict: written down once; what still runs is stopped."""
     call = visit.workflow
@@ -113,42 +111,42 @@ def decide(
     elif not force:
         return
     elif visit is m.root and not call.no_more:
-        reopening.keep_before_force(m, visit)
+        m.rules.keep_before_force(m, visit)
     code = "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED"
     if force:
         # Nothing more is begun: neither `_error` nor `finally`.
         call.no_more = True
         code = "FORCED"
-    stopping.stop_scopes(m, visit, code)
+    m.rules.stop_scopes(m, visit, code)
 
 
-def _record_verdict(m: "Machine", visit: Visit, call: WorkflowState, verdict: Verdict) -> Verdict:
+def _record_verdict(m: Agenda, visit: Visit, call: WorkflowState, verdict: Verdict) -> Verdict:
     call.main_completed = verdict.status == "completed"
     if visit is m.root and not call.main_completed:
-        reopening.keep(m)
+        m.rules.keep(m)
     call.verdict = verdict
     return verdict
 
 
-def timed_out(m: "Machine", visit: Visit) -> None:
+def timed_out(m: Agenda, visit: Visit) -> None:
     call = visit.workflow
     if call.stage is Stage.MAIN:
         decide(m, visit, Verdict("timeout", TIMED_OUT, "timeout", "it took too long"))
     else:
-        reopening.keep_cleanup(m, visit)
-        stopping.stop_scopes(m, visit, "CANCELLED")
+        m.rules.keep_cleanup(m, visit)
+        m.rules.stop_scopes(m, visit, "CANCELLED")
 
 
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+def scope_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     """Everything of one stage has ended."""
     call = visit.workflow
     verdict = call.verdict or _record_verdict(m, visit, call, scope.verdict or _stopped())
     failed = _has_failed(scope)
     if scope.index == CLEANUP and not scope.stopping and (failed or verdict.status != "completed"):
-        reopening.keep_cleanup(m, visit)
+        m.rules.keep_cleanup(m, visit)
     del visit.scopes[scope.index]
     if not visit.is_root:
         unfinished.keep_stage(visit, scope)
@@ -170,7 +168,7 @@ def _has_failed(scope: Scope) -> bool:
     return scope.failed_unhandled or (scope.verdict is not None and scope.verdict.status == "failed")
 
 
-def _after_main(m: "Machine", visit: Visit) -> None:
+def _after_main(m: Agenda, visit: Visit) -> None:
     """The run's own limit does not reach further than its own list."""
     call = visit.workflow
     holds.disarm(m, visit)
@@ -182,7 +180,7 @@ def _after_main(m: "Machine", visit: Visit) -> None:
         begin_cleanup(m, visit)
 
 
-def begin_cleanup(m: "Machine", visit: Visit) -> None:
+def begin_cleanup(m: Agenda, visit: Visit) -> None:
     call = visit.workflow
     cleanup = call.program.cleanup
     if cleanup is None or call.no_more:
@@ -193,7 +191,7 @@ def begin_cleanup(m: "Machine", visit: Visit) -> None:
     loops.open_scope(m, visit, cleanup, prefix, CLEANUP, spent=call.spent.get(CLEANUP))
 
 
-def arm_cleanup(m: "Machine", visit: Visit) -> None:
+def arm_cleanup(m: Agenda, visit: Visit) -> None:
     call = visit.workflow
     call.stage = Stage.FINALLY
     holds.arm(m, visit, _FINALLY_SECONDS)
@@ -205,7 +203,7 @@ def _cleanup_failed(call: WorkflowState) -> None:
         call.verdict = Verdict("failed", routing.FAILED, "finally", "a step of 'finally' failed")
 
 
-def end(m: "Machine", visit: Visit) -> None:
+def end(m: Agenda, visit: Visit) -> None:
     call = visit.workflow
     verdict = call.verdict or _stopped()
     call.stage = Stage.END
@@ -226,7 +224,7 @@ def _stopped() -> Verdict:
     return Verdict("cancelled", CANCELLED, "stopped")
 
 
-def _outputs(m: "Machine", visit: Visit, call: WorkflowState) -> dict[str, Any]:
+def _outputs(m: Agenda, visit: Visit, call: WorkflowState) -> dict[str, Any]:
     after = Scope(visit, call.program.block, "", MAIN)
     after.results = call.main_results
     view = m.view(after)
@@ -236,7 +234,7 @@ def _outputs(m: "Machine", visit: Visit, call: WorkflowState) -> dict[str, Any]:
 _ENDS: Final = {"completed": EventType.RUN_COMPLETED, "cancelled": EventType.RUN_CANCELLED}
 
 
-def _end_run(m: "Machine", verdict: Verdict, outputs: dict[str, Any]) -> None:
+def _end_run(m: Agenda, verdict: Verdict, outputs: dict[str, Any]) -> None:
     payload: dict[str, Any] = {"exitCode": verdict.exit_code}
     if verdict.reason:
         payload["reason"] = verdict.reason
@@ -252,18 +250,18 @@ def _end_run(m: "Machine", verdict: Verdict, outputs: dict[str, Any]) -> None:
     m.record(_ENDS.get(verdict.status, EventType.RUN_FAILED), None, m.opening, payload)
 
 
-def _end_call(m: "Machine", visit: Visit, verdict: Verdict, outputs: dict[str, Any]) -> None:
+def _end_call(m: Agenda, visit: Visit, verdict: Verdict, outputs: dict[str, Any]) -> None:
     outcome = _outcome(verdict, outputs)
     if visit.stopping:
         by_itself = is_decided(visit.workflow) and not visit.workflow.no_more
-        reopening.ended_late(m, visit, outcome if by_itself else None)
-        stopping.record_stopped(m, visit, visit.stop_code)
+        m.rules.ended_late(m, visit, outcome if by_itself else None)
+        stop_codes.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
         return
     end_with(m, visit, outcome)
 
 
-def end_with(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+def end_with(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     """A call has its outcome, and nothing of it is left to do."""
     if outcome.event == "success":
         visit.call = visit.unfinished = None
@@ -289,7 +287,7 @@ def _outcome(verdict: Verdict, outputs: dict[str, Any]) -> Outcome:
 # --- cancelling -----------------------------------------------------------------------------------
 
 
-def cancel(m: "Machine", facts: dict[str, Any], *, force: bool = False) -> bool:
+def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False) -> bool:
     """CANCEL and EMERGENCY_STOP. A second one, or force, also stops `finally`. False: nothing was left to stop."""
     root = m.root
     if root is None:
@@ -314,7 +312,7 @@ def cancel(m: "Machine", facts: dict[str, Any], *, force: bool = False) -> bool:
     return True
 
 
-def is_over(m: "Machine") -> bool:
+def is_over(m: Agenda) -> bool:
     """The run's last event is owed: nothing may stand behind it."""
     if m.root is None:
         return m.cancelled_before_start

@@ -4,14 +4,13 @@ The tree is written down; `waits` is asked of it again. A checkpoint is only goo
 under, and says which those are.
 """
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from podium.errors import PodiumError
-from podium.machine import attempts, loops
-from podium.machine.budgets import Amount, BudgetAccount, Spending
+from podium.machine.accounts import Amount, BudgetAccount, Spending
+from podium.machine.agenda import Agenda
 from podium.machine.commands import Question, Record
 from podium.machine.program import BlockProgram, Node, WorkflowProgram, run_node
 from podium.machine.tree import (
@@ -27,10 +26,8 @@ from podium.machine.tree import (
     Visit,
     WorkflowState,
 )
+from podium.machine.values import items_of
 from podium.plan.plan import Budget
-
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
 
 class CheckpointMismatch(PodiumError):
@@ -39,25 +36,7 @@ class CheckpointMismatch(PodiumError):
     code = "CHECKPOINT_MISMATCH"
 
 
-@cache
-def _operations() -> dict[str, Any]:
-    """What can stand on the agenda, by its name in a checkpoint. No constant: these modules name each other."""
-    return {
-        "begin": attempts.begin,
-        "start": attempts.start,
-        "leave": attempts.leave,
-        "fill": loops.fill,
-        "check": loops.check,
-        "pass": loops.begin_pass,
-    }
-
-
-@cache
-def _names() -> dict[Any, str]:
-    return {operation: name for name, operation in _operations().items()}
-
-
-def dump(m: "Machine", plan_sha256: str, rules: int) -> dict[str, Any]:
+def dump(m: Agenda, plan_sha256: str, rules: int) -> dict[str, Any]:
     return {
         "rules": rules,
         "plan": plan_sha256,
@@ -82,21 +61,17 @@ def dump(m: "Machine", plan_sha256: str, rules: int) -> dict[str, Any]:
     }
 
 
-def dump_tree(m: "Machine") -> dict[str, Any]:
+def dump_tree(m: Agenda) -> dict[str, Any]:
     """The tree, and what is about to happen to it."""
     return {
         "tree": visit_data(m.root) if m.root is not None else None,
-        "agenda": [
-            [_names()[operation], visit.path]
-            for operation, visit in m.agenda
-            if visit.phase is not Phase.DONE
-        ],
+        "agenda": [[operation, visit.path] for operation, visit in m.agenda if visit.phase is not Phase.DONE],
         "aside": [visit.path for visit in m.hold.aside],
         "line": list(m.spending.queue),
     }
 
 
-def restore(m: "Machine", saved: dict[str, Any], plan_sha256: str, rules: int) -> None:
+def restore(m: Agenda, saved: dict[str, Any], plan_sha256: str, rules: int) -> None:
     """Make a new machine what the other one was."""
     if saved["plan"] != plan_sha256 or saved["rules"] != rules:
         raise CheckpointMismatch(
@@ -268,7 +243,7 @@ def pack_list(scope: Scope) -> str:
     return msgspec.json.encode(data).decode()
 
 
-def unpack_list(m: "Machine", packed: str, owner: Visit) -> Scope:
+def unpack_list(m: Agenda, packed: str, owner: Visit) -> Scope:
     scope = _read_scope(m, msgspec.json.decode(packed), owner, {}, False)
     if owner.loop is not None:
         scope.item = owner.loop.items[scope.index]
@@ -308,20 +283,20 @@ def spent_data(spent: dict[int, dict[int, int]]) -> list[Any]:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def restore_tree(m: "Machine", saved: dict[str, Any], *, keep_waits: bool = True) -> None:
+def restore_tree(m: Agenda, saved: dict[str, Any], *, keep_waits: bool = True) -> None:
     if saved["tree"] is None:
         m.root = None
         return
     found: dict[str, Visit] = {}
     m.root = _read_visit(m, saved["tree"], None, run_node(m.program), found, keep_waits)
     for name, path in saved["agenda"]:
-        m.agenda.append((_operations()[name], found[path]))
+        m.agenda.append((name, found[path]))
     m.hold.aside.extend(found[path] for path in saved["aside"])
     m.spending.queue.update((path, found[path]) for path in saved["line"])
 
 
 def _read_visit(
-    m: "Machine",
+    m: Agenda,
     saved: list[Any],
     scope: Scope | None,
     node: Node,
@@ -351,7 +326,7 @@ def _read_visit(
     visit.goto = goto
     visit.loop = _read_loop(loop)
     if visit.loop is not None and node.items_again and visit.loop.total:
-        visit.loop.items = loops.items_of(m, visit.scope, node)
+        visit.loop.items = items_of(m.view(visit.scope), node)
     if call is not None and node.program is not None:
         visit.call = _read_call(call, node.program)
     if keep_waits:
@@ -365,7 +340,7 @@ def _read_visit(
     return visit
 
 
-def _read_unfinished(m: "Machine", saved: list[Any] | None, visit: Visit) -> Unfinished | None:
+def _read_unfinished(m: Agenda, saved: list[Any] | None, visit: Visit) -> Unfinished | None:
     """Nothing in it is on the agenda or waited for."""
     if saved is None:
         return None
@@ -381,7 +356,7 @@ def _read_unfinished(m: "Machine", saved: list[Any] | None, visit: Visit) -> Unf
 
 
 def _read_scope(
-    m: "Machine", saved: list[Any], owner: Visit, found: dict[str, Visit], keep_waits: bool
+    m: Agenda, saved: list[Any], owner: Visit, found: dict[str, Visit], keep_waits: bool
 ) -> Scope:
     index, prefix, item, results, tries, visits, gotos, cause, verdict, flags, skips, graph, left, live = (
         saved

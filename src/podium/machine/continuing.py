@@ -5,18 +5,14 @@ stopped, recursively. Items that were never started follow when there is room. T
 the log, so the composite continues as its next one; its limits start anew, its counters continue.
 """
 
-from typing import TYPE_CHECKING
-
 from podium.log.events import EventType
 from podium.machine import attempts, calls, checkpoint, holds, loops, reopening
+from podium.machine.agenda import Agenda
 from podium.machine.program import Kind
 from podium.machine.tree import Loop, Phase, Scope, Stage, Unfinished, Visit, status_of
 
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
-
-def continue_failed(m: "Machine", visit: Visit) -> None:
+def continue_failed(m: Agenda, visit: Visit) -> None:
     """A composite that failed by itself: everything in it that is unfinished runs again."""
     _next_attempt(m, visit)
     if visit.call is not None:
@@ -25,7 +21,7 @@ def continue_failed(m: "Machine", visit: Visit) -> None:
         _continue_loop(m, visit, failed_too=True)
 
 
-def continue_stopped(m: "Machine", visit: Visit) -> None:
+def continue_stopped(m: Agenda, visit: Visit) -> None:
     """A composite that was stopped. If it was undecided, what had failed in it by then stays so."""
     decided = visit.verdict
     _next_attempt(m, visit)
@@ -38,7 +34,7 @@ def continue_stopped(m: "Machine", visit: Visit) -> None:
         _continue_loop(m, visit, failed_too=decided is not None)
 
 
-def _next_attempt(m: "Machine", visit: Visit) -> None:
+def _next_attempt(m: Agenda, visit: Visit) -> None:
     attempts.next_attempt(visit)
     restore_budget(m, visit)
     visit.phase = Phase.OPEN
@@ -49,7 +45,7 @@ def _next_attempt(m: "Machine", visit: Visit) -> None:
 # --- loops, branches, groups ----------------------------------------------------------------------
 
 
-def _continue_loop(m: "Machine", visit: Visit, *, failed_too: bool) -> None:
+def _continue_loop(m: Agenda, visit: Visit, *, failed_too: bool) -> None:
     node, loop = visit.node, visit.progress
     limit = loops.limit_of(visit)
     if limit is not None:
@@ -63,13 +59,13 @@ def _continue_loop(m: "Machine", visit: Visit, *, failed_too: bool) -> None:
     if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
         loop.again = sorted(loop.again + lists)
         loop.pending = True
-        m.later(loops.fill, visit)
+        m.later("fill", visit)
     elif lists:
         loop.pending = False
         continue_list(m, visit, lists[0])
     else:
         loop.pending = True
-        m.later(loops.check, visit)
+        m.later("check", visit)
 
 
 def _unfinished_lists(visit: Visit, loop: Loop, *, failed_too: bool) -> list[int]:
@@ -106,7 +102,7 @@ def _count(loop: Loop, status: str, number: int) -> None:
         loop.cancelled += number
 
 
-def continue_list(m: "Machine", visit: Visit, index: int) -> None:
+def continue_list(m: Agenda, visit: Visit, index: int) -> None:
     kept = _kept(visit)
     packed = kept.items.pop(index, None)
     scope = kept.scopes.pop(index) if packed is None else checkpoint.unpack_list(m, packed[1], visit)
@@ -115,7 +111,7 @@ def continue_list(m: "Machine", visit: Visit, index: int) -> None:
     reopening.go_on(m, scope, reopening.KEPT)
 
 
-def restore(m: "Machine", scope: Scope) -> None:
+def restore(m: Agenda, scope: Scope) -> None:
     """What was stopped in a list is live again, in the phase in which it was stopped."""
     scope.verdict = None
     scope.stopping = False
@@ -133,7 +129,7 @@ def restore(m: "Machine", scope: Scope) -> None:
         restore_budget(m, visit)
 
 
-def restore_budget(m: "Machine", visit: Visit) -> None:
+def restore_budget(m: Agenda, visit: Visit) -> None:
     """What was spent of its own budget stays spent."""
     kept = visit.unfinished
     if kept is not None and kept.account is not None:
@@ -144,7 +140,7 @@ def restore_budget(m: "Machine", visit: Visit) -> None:
 # --- calls ----------------------------------------------------------------------------------------
 
 
-def _continue_call(m: "Machine", visit: Visit) -> None:
+def _continue_call(m: Agenda, visit: Visit) -> None:
     """Its own list; if that had completed, its `finally`. `_error` and `finally` belong to an attempt."""
     call, kept = visit.workflow, _kept(visit)
     # Below the next attempt, its `_error` and `finally` have paths of their own.
@@ -164,7 +160,7 @@ def _continue_call(m: "Machine", visit: Visit) -> None:
     continue_list(m, visit, calls.MAIN)
 
 
-def _continue_cleanup(m: "Machine", visit: Visit) -> None:
+def _continue_cleanup(m: Agenda, visit: Visit) -> None:
     call, kept = visit.workflow, _kept(visit)
     cleanup = kept.scopes.pop(calls.CLEANUP, None)
     if cleanup is not None and call.verdict is not None and call.verdict.reason == "finally":

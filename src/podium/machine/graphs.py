@@ -6,16 +6,14 @@ All of it can be taken back: RETRY_STEP in an open graph is the exact reverse.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from podium.log.events import EventType
-from podium.machine import attempts, routing
+from podium.machine import routing
+from podium.machine.agenda import Agenda
 from podium.machine.flow import Way
 from podium.machine.program import Node
 from podium.machine.tree import GraphState, Outcome, Result, Scope, Verdict
-
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
 WAITING: Final = 0
 LIVE: Final = 1
@@ -27,7 +25,7 @@ LEFT_OUT: Final = 4
 ENDING: Final = 5
 
 
-def begin(m: "Machine", scope: Scope) -> None:
+def begin(m: Agenda, scope: Scope) -> None:
     graph = GraphState(scope.block)
     scope.graph = graph
     for node in scope.block.nodes:
@@ -35,8 +33,8 @@ def begin(m: "Machine", scope: Scope) -> None:
             _ready(m, scope, graph, node)
 
 
-def ended(m: "Machine", scope: Scope, graph: GraphState, node: Node, outcome: Outcome) -> None:
-    failed = attempts.has_failed(outcome, node)
+def ended(m: Agenda, scope: Scope, graph: GraphState, node: Node, outcome: Outcome) -> None:
+    failed = routing.has_failed(outcome, node)
     way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
     if not isinstance(way, Way):
         graph.states[node.index] = ENDING
@@ -51,7 +49,7 @@ def ended(m: "Machine", scope: Scope, graph: GraphState, node: Node, outcome: Ou
     _end_if_done(m, scope, graph, node, outcome)
 
 
-def _ready(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> None:
+def _ready(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
     """All it waits for has ended."""
     if graph.failed[node.index]:
         _leave_out(m, scope, graph, node)
@@ -59,10 +57,10 @@ def _ready(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> None:
         graph.held_back.append(node.index)
     else:
         graph.states[node.index] = LIVE
-        attempts.enter(m, scope, node)
+        m.rules.enter(m, scope, node)
 
 
-def _settled(m: "Machine", scope: Scope, graph: GraphState, node: Node, state: int) -> None:
+def _settled(m: Agenda, scope: Scope, graph: GraphState, node: Node, state: int) -> None:
     """Count down for those that wait; with a list of its own, since a chain of left-out steps may be long."""
     graph.states[node.index] = state
     graph.open -= 1
@@ -80,7 +78,7 @@ def _settled(m: "Machine", scope: Scope, graph: GraphState, node: Node, state: i
                     pending.append((dependent, LEFT_OUT))
 
 
-def _leave_out(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> None:
+def _leave_out(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
     attempt = scope.attempts.get(node.index, 0) + 1
     scope.attempts[node.index] = attempt
     scope.visits[node.index] = scope.visits.get(node.index, 0) + 1
@@ -91,7 +89,7 @@ def _leave_out(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> Non
     m.record(EventType.STEP_SKIPPED, scope.prefix + node.step_id, attempt, payload)
 
 
-def _end_if_done(m: "Machine", scope: Scope, graph: GraphState, node: Node, outcome: Outcome) -> None:
+def _end_if_done(m: Agenda, scope: Scope, graph: GraphState, node: Node, outcome: Outcome) -> None:
     if scope.live:
         return
     if graph.open and graph.stop_failures:
@@ -112,16 +110,16 @@ def _end_if_done(m: "Machine", scope: Scope, graph: GraphState, node: Node, outc
     routing.end_scope(m, scope, verdict)
 
 
-def _hold_back_for_good(m: "Machine", scope: Scope, graph: GraphState, node: Node) -> None:
+def _hold_back_for_good(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
     if graph.states[node.index] == WAITING:
         _leave_out(m, scope, graph, node)
 
 
 def retry(
-    m: "Machine",
+    m: Agenda,
     scope: Scope,
     node: Node,
-    again: "Callable[[Machine, Scope, Node], None] | None" = None,
+    again: Callable[[Agenda, Scope, Node], None] | None = None,
 ) -> bool:
     """Take the failure of a step back, and all that followed from it; the step runs as its next attempt."""
     graph = scope.graph
@@ -132,7 +130,7 @@ def retry(
         graph.stop_failures -= 1
     _take_back(scope, graph, node.index)
     graph.states[node.index] = LIVE
-    (again or attempts.enter)(m, scope, node)
+    (again or m.rules.enter)(m, scope, node)
     if not graph.stop_failures:
         held_back, graph.held_back = graph.held_back, []
         for index in held_back:
@@ -145,7 +143,7 @@ def ending_nodes(scope: Scope, graph: GraphState) -> list[Node]:
     return [node for node in scope.block.nodes if graph.states[node.index] in (BAD, ENDING)]
 
 
-def go_on(m: "Machine", scope: Scope, graph: GraphState) -> None:
+def go_on(m: Agenda, scope: Scope, graph: GraphState) -> None:
     """Of a reopened run: what failed runs again, and what was left out because of that waits again."""
     for node in scope.block.nodes:
         index = node.index
@@ -156,10 +154,10 @@ def go_on(m: "Machine", scope: Scope, graph: GraphState) -> None:
         elif graph.states[index] == ENDING:
             graph.states[index] = LIVE
             graph.open += 1
-            attempts.take_up(m, scope, node)
+            m.rules.take_up(m, scope, node)
     for node in scope.block.nodes:
         if graph.states[node.index] == BAD:
-            retry(m, scope, node, attempts.take_up)
+            retry(m, scope, node, m.rules.take_up)
 
 
 def _take_back(scope: Scope, graph: GraphState, step: int) -> None:

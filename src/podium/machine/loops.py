@@ -4,13 +4,21 @@ A finished iteration is folded into counters at once and forgotten, unless the p
 hundred thousand items needs no more memory at its end than at its beginning.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from podium.expressions.evaluate import EvaluationError
-from podium.expressions.templates import fill_in
 from podium.log.events import EventType
-from podium.machine import attempts, continuing, graphs, holds, joins, routing, stopping, unfinished
-from podium.machine.program import BlockProgram, Kind, Node
+from podium.machine import (
+    attempts,
+    graphs,
+    holds,
+    joins,
+    routing,
+    stop_codes,
+    unfinished,
+)
+from podium.machine.agenda import Agenda
+from podium.machine.program import BlockProgram, Kind
 from podium.machine.tree import (
     EndedIteration,
     Loop,
@@ -22,16 +30,13 @@ from podium.machine.tree import (
     prefix_of,
     status_of,
 )
-from podium.machine.values import keeps
+from podium.machine.values import items_of, keeps
 from podium.plan.plan import ForEach, Group, Join, Parallel, While
-
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
 DEFAULT_WORKERS: Final = 10
 
 
-def open_loop(m: "Machine", visit: Visit, body: ForEach | While | Parallel | Group) -> None:
+def open_loop(m: Agenda, visit: Visit, body: ForEach | While | Parallel | Group) -> None:
     """Begin a composite: it is open until everything inside has closed."""
     node = visit.node
     visit.scopes = {}
@@ -72,32 +77,18 @@ def limit_of(visit: Visit) -> float | None:
     return node.body.max_duration if timeout is None else min(timeout, node.body.max_duration)
 
 
-def _items(m: "Machine", visit: Visit) -> list[Any] | None:
+def _items(m: Agenda, visit: Visit) -> list[Any] | None:
     """The items are fixed at entry; None: that failed, and is told."""
     node, scope = visit.node, visit.scope
     try:
-        return items_of(m, scope, node)
+        return items_of(m.view(scope), node)
     except EvaluationError as error:
         attempts.fail_before_start(m, visit, error)
         return None
 
 
-def items_of(m: "Machine", scope: Scope, node: Node) -> list[Any]:
-    body = node.body
-    if not isinstance(body, ForEach):
-        return []
-    items = fill_in(body.items, m.view(scope).lookup)
-    if not isinstance(items, list):
-        raise EvaluationError(f"'items' is {'empty' if items is None else 'no list'}")
-    if body.max_iterations is not None and len(items) > body.max_iterations:
-        raise EvaluationError(
-            f"there are {len(items)} items, more than max_iterations, {body.max_iterations}"
-        )
-    return items
-
-
 def open_scope(
-    m: "Machine",
+    m: Agenda,
     owner: Visit,
     block: BlockProgram,
     prefix: str,
@@ -124,7 +115,7 @@ def open_scope(
 # --- items and branches ---------------------------------------------------------------------------
 
 
-def fill(m: "Machine", visit: Visit) -> None:
+def fill(m: Agenda, visit: Visit) -> None:
     """Begin as many items as there is room for; with nothing left to do, the loop is closed."""
     loop = visit.progress
     loop.pending = False
@@ -133,7 +124,7 @@ def fill(m: "Machine", visit: Visit) -> None:
     room = _workers(visit) - len(visit.scopes)
     while room > 0 and loop.again:
         room -= 1
-        continuing.continue_list(m, visit, loop.again.pop(0))
+        m.rules.continue_list(m, visit, loop.again.pop(0))
     while room > 0 and not loop.stopped and loop.index < loop.total:
         index = loop.index
         loop.index += 1
@@ -149,7 +140,7 @@ def _goes_on(visit: Visit) -> bool:
     return visit.phase is Phase.OPEN and not visit.stopping and visit.verdict is None
 
 
-def _begin_item(m: "Machine", visit: Visit, loop: Loop, index: int) -> None:
+def _begin_item(m: Agenda, visit: Visit, loop: Loop, index: int) -> None:
     node = visit.node
     if node.kind is Kind.PARALLEL:
         open_scope(m, visit, node.branches[index], f"{prefix_of(visit)}/", index)
@@ -178,7 +169,7 @@ def _join(visit: Visit) -> Join:
     return body.join if isinstance(body, ForEach | Parallel) else Join()
 
 
-def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+def scope_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     """Everything in one iteration, branch or pass has ended."""
     node = visit.node
     del visit.scopes[scope.index]
@@ -193,7 +184,7 @@ def scope_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
             _item_closed(m, visit, scope)
 
 
-def _group_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+def _group_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     if visit.verdict is None:
         visit.verdict = scope.verdict
     node = visit.node
@@ -202,7 +193,7 @@ def _group_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
     close(m, visit)
 
 
-def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+def _item_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     node, loop = visit.node, visit.progress
     status = status_of(scope)
     _count(m, loop, scope, status)
@@ -228,10 +219,10 @@ def _item_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
             close(m, visit)
     elif not loop.pending:
         loop.pending = True
-        m.later(fill, visit)
+        m.later("fill", visit)
 
 
-def _count(m: "Machine", loop: Loop, scope: Scope, status: str) -> None:
+def _count(m: Agenda, loop: Loop, scope: Scope, status: str) -> None:
     match status:
         case "completed":
             loop.completed += 1
@@ -245,7 +236,7 @@ def _count(m: "Machine", loop: Loop, scope: Scope, status: str) -> None:
         m.ended_iterations.append(EndedIteration(m.last_seq, scope.prefix[:-1], status))
 
 
-def _decide(m: "Machine", visit: Visit, loop: Loop) -> None:
+def _decide(m: Agenda, visit: Visit, loop: Loop) -> None:
     """Whether the join is certain; then the rest is stopped, or allowed to finish."""
     join = _join(visit)
     total = loop.started if loop.stopped else loop.total
@@ -261,13 +252,13 @@ def _decide(m: "Machine", visit: Visit, loop: Loop) -> None:
         told = f"{loop.failed} of {total} failed"
         visit.verdict = Verdict("failed", routing.FAILED, "join", told, "JOIN_FAILED")
     if join.rest == "cancel":
-        stopping.stop_scopes(m, visit, "JOIN_DECIDED")
+        m.rules.stop_scopes(m, visit, "JOIN_DECIDED")
 
 
 # --- passes ---------------------------------------------------------------------------------------
 
 
-def check(m: "Machine", visit: Visit) -> None:
+def check(m: Agenda, visit: Visit) -> None:
     """Ask the condition: at entry and right after each pass."""
     node, loop = visit.node, visit.progress
     body = node.body
@@ -312,14 +303,14 @@ def check(m: "Machine", visit: Visit) -> None:
         begin_pass(m, visit)
 
 
-def next_pass(m: "Machine", visit: Visit) -> None:
+def next_pass(m: Agenda, visit: Visit) -> None:
     """The interval is over; by way of the agenda, so that a hold parks it."""
     visit.phase = Phase.OPEN
     visit.wait = visit.due = None
-    m.later(begin_pass, visit)
+    m.later("pass", visit)
 
 
-def begin_pass(m: "Machine", visit: Visit) -> None:
+def begin_pass(m: Agenda, visit: Visit) -> None:
     node, loop = visit.node, visit.progress
     if not _goes_on(visit):
         return
@@ -329,7 +320,7 @@ def begin_pass(m: "Machine", visit: Visit) -> None:
     open_scope(m, visit, node.block, f"{prefix_of(visit)}[{index}]/", index)
 
 
-def _pass_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
+def _pass_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     node, loop = visit.node, visit.progress
     status = "failed" if scope.failed_unhandled and status_of(scope) == "completed" else status_of(scope)
     _count(m, loop, scope, status)
@@ -349,13 +340,13 @@ def _pass_closed(m: "Machine", visit: Visit, scope: Scope) -> None:
         close(m, visit)
     else:
         loop.pending = True
-        m.later(check, visit)
+        m.later("check", visit)
 
 
 # --- leaving --------------------------------------------------------------------------------------
 
 
-def leave_iteration(m: "Machine", scope: Scope, outcome: Outcome | None, *, breaks: bool) -> None:
+def leave_iteration(m: Agenda, scope: Scope, outcome: Outcome | None, *, breaks: bool) -> None:
     """`_loop_break` and `_loop_continue`: the innermost loop, and every block on the way to it."""
     inner = scope
     while inner.owner.node.kind not in (Kind.FOR_EACH, Kind.WHILE):
@@ -366,10 +357,10 @@ def leave_iteration(m: "Machine", scope: Scope, outcome: Outcome | None, *, brea
         loop.stopped = True
         loop.exit_reason = "break"
     inner.verdict = Verdict("skipped" if from_failure else "completed")
-    stopping.stop(m, inner, "SCOPE_CLOSED")
+    m.rules.stop(m, inner, "SCOPE_CLOSED")
 
 
-def leave_by_goto(m: "Machine", scope: Scope, step: str) -> None:
+def leave_by_goto(m: Agenda, scope: Scope, step: str) -> None:
     """A goto out of loops: each on the way completes with that reason, and then it goes on at the step.
 
     Nothing else is live in any of them: there is no way out of what runs at once.
@@ -384,10 +375,10 @@ def leave_by_goto(m: "Machine", scope: Scope, step: str) -> None:
         visit.progress.exit_reason = "goto"
         leaving = visit.scope
     visit.goto = step
-    stopping.close_if_empty(m, scope)
+    m.rules.close_if_empty(m, scope)
 
 
-def timed_out(m: "Machine", visit: Visit) -> None:
+def timed_out(m: Agenda, visit: Visit) -> None:
     """A limit of a composite: what runs is stopped, then the event is `timeout`. A verdict that stands, stands."""
     if visit.verdict is None:
         is_pass = visit.node.kind is Kind.WHILE
@@ -402,23 +393,23 @@ def timed_out(m: "Machine", visit: Visit) -> None:
         m.forget(visit.wait)
         visit.wait = visit.due = None
         visit.phase = Phase.OPEN
-    stopping.stop_scopes(m, visit, "CANCELLED")
+    m.rules.stop_scopes(m, visit, "CANCELLED")
     if not visit.scopes:
         close(m, visit)
 
 
-def close(m: "Machine", visit: Visit, *, error: dict[str, Any] | None = None) -> None:
+def close(m: Agenda, visit: Visit, *, error: dict[str, Any] | None = None) -> None:
     """Nothing inside is live: the composite has its outcome, or was stopped."""
     if visit.phase is not Phase.OPEN:
         return  # closed on the way: stopping the last scope did it
     loop = visit.progress
     holds.disarm(m, visit)
     if visit.stopping:
-        stopping.record_stopped(m, visit, visit.stop_code)
+        stop_codes.record_stopped(m, visit, visit.stop_code)
         attempts.drop(m, visit)
         return
     if loop.again:
-        continuing.leave_to_next_opening(visit, loop)
+        m.rules.leave_to_next_opening(visit, loop)
     verdict = visit.verdict
     if verdict is None:
         verdict = _counted(visit, loop)

@@ -4,7 +4,8 @@ Every engine asks this module and no other. The same plan and the same events gi
 any day; replay, and running one plan under three engines, rest on that. No clock, no ids, no I/O: time enters as the
 `emittedAt` of events, answers of the world as events.
 
-This file is the frame: which event goes to which function, the agenda, and what is owed. The rules stand beside it:
+This file is the frame: which event goes to which function, and what is owed. The state is in `agenda` and `tree`. The
+rules are beside it; each calls only those of lower layers:
 
     attempts   one step: enter, `when`, begin, outcome, tries, leave
     routing    where an outcome leads in a flow            graphs     who is ready in a graph
@@ -20,20 +21,28 @@ Everything that ends, ends in two moments: its *verdict* is certain, and later i
 live. Only then does its owner hear of it. So nothing old ever runs beside the next step.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from podium.log.events import EventRecord, EventType
 from podium.log.payloads import ProbeAnswered, RunStarted, TimerFired, fields_of, payload_of
-from podium.log.times import Timestamp, later
-from podium.machine import attempts, budgets, calls, checkpoint, holds, loops, reopening, signals
-from podium.machine.commands import CancelTimer, Command, Question, Record, SetTimer
+from podium.machine import (
+    attempts,
+    budgets,
+    calls,
+    checkpoint,
+    holds,
+    loops,
+    reopening,
+    signals,
+)
+from podium.machine.agenda import Agenda
+from podium.machine.commands import CancelTimer, Command, SetTimer
+from podium.machine.layers import OPERATIONS, RULES
 from podium.machine.obligations import Obligation
 from podium.machine.owed import command, obligation
 from podium.machine.program import WorkflowProgram, program_of
-from podium.machine.tree import EndedIteration, Phase, Scope, Visit, prefix_of
-from podium.machine.values import ScopeView, Surroundings
+from podium.machine.tree import Phase, Visit
 from podium.plan.plan import Plan
 
 # Named by RunStarted: a log written under other rules is not folded under these.
@@ -42,46 +51,11 @@ RULES_VERSION: Final = 3
 _MAX_OPERATIONS: Final = 2000
 
 
-class Machine:
+class Machine(Agenda):
     """One run of a plan. `advance` folds one recorded event and returns what is now owed."""
 
     def __init__(self, plan: Plan, program: WorkflowProgram | None = None) -> None:
-        self.plan = plan
-        self.program = program if program is not None else program_of(plan)
-        self.surroundings = Surroundings()
-        self.root: Visit | None = None
-        # Key -> visit: something owed from outside. An index of the tree.
-        self.waits: dict[Any, Visit] = {}
-        # Decisions that must still appear in the log, in order.
-        self.records: deque[Record] = deque()
-        self.agenda: deque[tuple[Callable[[Machine, Visit], None], Visit]] = deque()
-        self.hold = holds.Hold()
-        self.spending = budgets.Spending(plan.workflow.budget)
-        self.last_seq = 0
-        # The last event that was taken over from an earlier run.
-        self.taken_over_to = 0
-        # Visits begun so far, for the last resort.
-        self.visits = 0
-        self.pause_cycle = 0
-        # 1, and one more for each RunReopened.
-        self.opening = 1
-        self.cancels = 0
-        self.terminal = False
-        # The log and these rules differ: something is recorded that was not owed.
-        self.inconsistent = False
-        self.cancelled_before_start = False
-        # The tree as it was when the run's verdict fell, and how attempts ended after that.
-        self.at_verdict: Any = None
-        # Timers that only give the host a turn, and the one that is set.
-        self.breath = 0
-        self.breathing: str | None = None
-        # For a host that asks for it, by putting a deque here: the iterations that have ended, with the number of the
-        # event they ended with, their path and their outcome. Whatever shows an iteration's outcome has it from here.
-        self.ended_iterations: deque[EndedIteration] | None = None
-        # Of the event being folded: keys whose commands have changed, timers not needed any more, new records.
-        self._touched: dict[Any, None] = {}
-        self._dropped: list[str] = []
-        self._recorded: list[Record] = []
+        super().__init__(plan, program if program is not None else program_of(plan), RULES)
 
     # --- what a host asks -------------------------------------------------------------------------
 
@@ -101,11 +75,6 @@ class Machine:
         handler(self, event)
         self._work()
         return self._owed_now()
-
-    @property
-    def is_taking_over(self) -> bool:
-        """Whether the event being folded was taken over from an earlier run."""
-        return self.last_seq <= self.taken_over_to
 
     def outstanding(self) -> list[Command]:
         """Every command owed and not yet answered; after a replay, perform these."""
@@ -157,70 +126,6 @@ class Machine:
         visit = self.waits.get((path, attempt))
         return visit is not None and not visit.stopping and not self.hold.reasons
 
-    @property
-    def now(self) -> Timestamp:
-        return self.surroundings.now
-
-    # --- what the rules use -----------------------------------------------------------------------
-
-    def wait(self, key: Any, visit: Visit) -> None:
-        """Owe what `key` says until it is answered."""
-        self.waits[key] = visit
-        self._touched[key] = None
-
-    def touch(self, key: Any) -> None:
-        """What is owed for a key has changed."""
-        self._touched[key] = None
-
-    def forget(self, key: Any) -> None:
-        """Nothing is owed for a key any more; a timer that was handed out is called off."""
-        self.waits.pop(key, None)
-        if key in self._touched:
-            del self._touched[key]
-        elif isinstance(key, str):
-            self._dropped.append(key)
-
-    def later(self, operation: "Callable[[Machine, Visit], None]", visit: Visit) -> None:
-        """Forward movement never calls: it goes onto the agenda, so that nothing recurses over items."""
-        self.agenda.append((operation, visit))
-
-    def record(self, event_type: str, path: str | None, attempt: int, payload: dict[str, Any]) -> None:
-        decision = Record(event_type, path, attempt, payload)
-        self.records.append(decision)
-        self._recorded.append(decision)
-
-    def timer_key(self, visit: Visit, kind: str) -> str:
-        """Used once: a timer that was dropped must not be taken for the next one."""
-        visit.counter += 1
-        return f"{visit.path}|{visit.attempt}|{kind}|{visit.counter}"
-
-    def after(self, seconds: float) -> Timestamp:
-        return later(self.now, seconds)
-
-    def view(self, scope: Scope, answers: dict[Question, bool] | None = None) -> ScopeView:
-        return ScopeView(scope, self.surroundings, answers)
-
-    def find(self, path: str) -> Visit | None:
-        """The live visit with exactly this path."""
-        found = self.find_scope(path)
-        return found[0].live.get(found[1]) if found is not None else None
-
-    def find_scope(self, path: str) -> tuple[Scope, int] | None:
-        """The live scope in which a step with this path stands, and its place there; walks down along the path."""
-        pending = list(self.root.scopes.values()) if self.root is not None else []
-        while pending:
-            scope = pending.pop()
-            if not path.startswith(scope.prefix):
-                continue
-            rest = path[len(scope.prefix) :]
-            index = scope.block.index.get(rest)
-            if index is not None:
-                return scope, index
-            inner = scope.live.get(scope.block.index.get(_first_name(rest), -1))
-            if inner is not None:
-                pending.extend(_scopes_towards(inner, path))
-        return None
-
     # --- the agenda -------------------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -235,15 +140,15 @@ class Machine:
                 self.agenda.appendleft((operation, visit))
                 self.breath += 1
                 self.breathing = f"|breath|{self.breath}"
-                self._touched[self.breathing] = None
+                self.touched[self.breathing] = None
                 return
             operations += 1
-            operation(self, visit)
+            OPERATIONS[operation](self, visit)
 
     def _owed_now(self) -> list[Command]:
         """The commands of what this event touched; what was begun and stopped meanwhile is never handed out."""
-        owed: list[Command] = list(self._recorded)
-        for key in self._touched:
+        owed: list[Command] = list(self.recorded)
+        for key in self.touched:
             if key == self.breathing:
                 owed.append(SetTimer(key, self.now))
                 continue
@@ -251,29 +156,11 @@ class Machine:
             if visit is not None and (due := command(key, visit)) is not None:
                 owed.append(due)
                 visit.handed = True
-        owed += [CancelTimer(key) for key in self._dropped]
-        self._recorded.clear()
-        self._touched.clear()
-        self._dropped.clear()
+        owed += [CancelTimer(key) for key in self.dropped]
+        self.recorded.clear()
+        self.touched.clear()
+        self.dropped.clear()
         return owed
-
-
-def _first_name(rest: str) -> str:
-    """The step that a path leads to first: `Deploy` of `Deploy#2[3]/Build`."""
-    for place, letter in enumerate(rest):
-        if letter in "/[#":
-            return rest[:place]
-    return rest
-
-
-def _scopes_towards(visit: Visit, path: str) -> list[Scope]:
-    """Where a path can go on below a visit; of a loop it is one iteration, however many there are."""
-    before = f"{prefix_of(visit)}["
-    if not path.startswith(before):
-        return list(visit.scopes.values())
-    number = path[len(before) : path.find("]", len(before))]
-    scope = visit.scopes.get(int(number)) if number.isdecimal() else None
-    return [scope] if scope is not None else []
 
 
 # --- which event goes where -----------------------------------------------------------------------
@@ -384,10 +271,10 @@ def _probe_answered(m: Machine, event: EventRecord) -> None:
     visit.answers = {**known, **dict(zip(visit.questions, said.answers, strict=True))}
     if visit.phase is Phase.PROBE:
         visit.phase = Phase.NEW
-        m.later(attempts.begin, visit)
+        m.later("begin", visit)
     else:
         visit.phase = Phase.OPEN
-        m.later(loops.check, visit)
+        m.later("check", visit)
 
 
 def _signal_accepted(m: Machine, event: EventRecord) -> None:

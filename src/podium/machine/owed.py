@@ -17,7 +17,7 @@ from typing import Any
 
 from podium.machine.commands import CancelTask, Command, Probe, RunTask, SetTimer
 from podium.machine.obligations import Obligation
-from podium.machine.stopping import stop_code
+from podium.machine.stop_codes import stop_code
 from podium.machine.tree import Phase, Visit
 from podium.plan.plan import Approval, FormField
 

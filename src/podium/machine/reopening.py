@@ -12,27 +12,23 @@ because the run's own list had completed, it is continued instead.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from podium.log.events import EventType
 from podium.machine import (
     attempts,
     calls,
     checkpoint,
-    continuing,
     graphs,
     holds,
     loops,
     routing,
-    stopping,
     unfinished,
 )
+from podium.machine.agenda import Agenda
 from podium.machine.flow import Way
 from podium.machine.program import Kind, Node
 from podium.machine.tree import Outcome, Phase, Scope, Stage, Verdict, Visit
-
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
 Attempt = tuple[str, int]
 # Places in the plain data of a visit and of a scope.
@@ -42,21 +38,21 @@ _PATH, _FLAGS, _SCOPES, _LIVE = 1, 5, -1, -1
 # --- keeping --------------------------------------------------------------------------------------
 
 
-def keep(m: "Machine") -> None:
+def keep(m: Agenda) -> None:
     """The run is about to be stopped: keep the tree, before anything in it is."""
     tree = checkpoint.visit_data(m.root) if m.root is not None else None
     # The agenda follows from the phases, and nothing is left of lines and limits.
     m.at_verdict = {"tree": tree, "agenda": [], "aside": [], "line": [], "begun": [], "ended": []}
 
 
-def keep_cleanup(m: "Machine", visit: Visit) -> None:
+def keep_cleanup(m: Agenda, visit: Visit) -> None:
     """The run's own list had completed and its `finally` is stopped, or has failed: only that is left to do."""
     call = visit.call
     if visit is m.root and call is not None and call.main_completed:
         keep(m)
 
 
-def keep_before_force(m: "Machine", root: Visit) -> None:
+def keep_before_force(m: Agenda, root: Visit) -> None:
     """`_error` and `finally` of calls have continued since the verdict; now they are stopped, too."""
     if m.at_verdict is None or root.call is None or root.call.main_completed:
         keep_cleanup(m, root)
@@ -86,20 +82,20 @@ def _find(saved: list[Any], path: str) -> list[Any] | None:
     return None
 
 
-def started_late(m: "Machine", visit: Visit) -> None:
+def started_late(m: Agenda, visit: Visit) -> None:
     """StepStarted of an attempt that is being stopped."""
     if m.at_verdict is not None:
         m.at_verdict["begun"].append([visit.path, visit.attempt])
 
 
-def ended_late(m: "Machine", visit: Visit, outcome: Outcome | None) -> None:
+def ended_late(m: Agenda, visit: Visit, outcome: Outcome | None) -> None:
     """The end of an attempt that was being stopped; None: it was stopped."""
     unfinished.keep_end(visit, outcome)
     if m.at_verdict is not None:
         m.at_verdict["ended"].append([visit.path, visit.attempt, checkpoint.outcome_data(outcome)])
 
 
-def keep_for_reopening(m: "Machine", *, completed: bool) -> None:
+def keep_for_reopening(m: Agenda, *, completed: bool) -> None:
     """The run has ended: what a RunReopened takes up. After a success, nothing."""
     if completed:
         m.at_verdict = None
@@ -125,18 +121,18 @@ class Cause(NamedTuple):
     has_transition: bool
 
 
-def causes(m: "Machine") -> list[Cause]:
+def causes(m: Agenda) -> list[Cause]:
     """Of a run that has ended: the steps whose outcomes ended it. Empty if it was stopped from outside."""
     if m.at_verdict is None or m.at_verdict["tree"] is None:
         return []
-    kept = type(m)(m.plan, m.program)
+    kept = Agenda(m.plan, m.program, m.rules)
     checkpoint.restore_tree(kept, m.at_verdict, keep_waits=False)
     live = _visits(kept.root) if kept.root is not None else ()
     scopes = (scope for visit in live for scope in visit.scopes.values())
     return [cause for scope in scopes for cause in _causes_in(kept, scope)]
 
 
-def _causes_in(m: "Machine", scope: Scope) -> list[Cause]:
+def _causes_in(m: Agenda, scope: Scope) -> list[Cause]:
     """Of a composite that failed, the causes inside."""
     found: list[Cause] = []
     for node in _ending_nodes(scope):
@@ -155,7 +151,7 @@ def _ending_nodes(scope: Scope) -> list[Node]:
 
 def _cause(scope: Scope, node: Node) -> Cause:
     outcome = attempts.recorded_outcome(scope, node)
-    failed = attempts.has_failed(outcome, node)
+    failed = routing.has_failed(outcome, node)
     way = node.ways[outcome.event if failed or outcome.event == "skipped" else "success"]
     return Cause(scope.prefix + node.step_id, failed, way is not Way.NO_TRANSITION)
 
@@ -185,13 +181,13 @@ class _Kept(_Late):
 
     def outcome_of(self, visit: Visit) -> Outcome | None:
         outcome = visit.outcome
-        return outcome if outcome is not None and not attempts.has_failed(outcome, visit.node) else None
+        return outcome if outcome is not None and not routing.has_failed(outcome, visit.node) else None
 
 
 KEPT: Final = _Kept({"ended": [], "begun": []})
 
 
-def reopen(m: "Machine") -> None:
+def reopen(m: Agenda) -> None:
     """Take the kept tree up: what the verdict stopped, and what caused it, runs again; limits start anew."""
     saved = m.at_verdict
     m.terminal = False
@@ -210,7 +206,7 @@ def reopen(m: "Machine") -> None:
     m.spending.keep({visit.path for visit in _visits(m.root)} if m.root is not None else set())
 
 
-def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
+def _take_up(m: Agenda, saved: dict[str, Any]) -> None:
     checkpoint.restore_tree(m, saved, keep_waits=False)
     late = _Late(saved)
     root = m.root
@@ -234,7 +230,7 @@ def _take_up(m: "Machine", saved: dict[str, Any]) -> None:
         go_on(m, scope, late)
 
 
-def go_on_with_cleanup(m: "Machine", root: Visit, late: _Late) -> None:
+def go_on_with_cleanup(m: Agenda, root: Visit, late: _Late) -> None:
     """Of `finally`, what has completed stays so; what failed or was stopped runs again."""
     call = root.workflow
     call.verdict = Verdict("completed")
@@ -269,10 +265,10 @@ def go_on_with_cleanup(m: "Machine", root: Visit, late: _Late) -> None:
 
 def _has_failed(scope: Scope, index: int) -> bool:
     node = scope.block.nodes[index]
-    return node.step_id in scope.results and attempts.has_failed(attempts.recorded_outcome(scope, node), node)
+    return node.step_id in scope.results and routing.has_failed(attempts.recorded_outcome(scope, node), node)
 
 
-def go_on(m: "Machine", scope: Scope, late: _Late) -> None:
+def go_on(m: Agenda, scope: Scope, late: _Late) -> None:
     """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict.
 
     It runs again only if its own failure did. A step that completed is done: its outcome is routed again.
@@ -286,20 +282,20 @@ def go_on(m: "Machine", scope: Scope, late: _Late) -> None:
         _go_on_with(m, visit, late)
 
 
-def _go_on_with(m: "Machine", visit: Visit, late: _Late) -> None:
+def _go_on_with(m: Agenda, visit: Visit, late: _Late) -> None:
     match visit.phase:
         case Phase.OPEN | Phase.COND | Phase.INTERVAL:
             _go_on_composite(m, visit, late)
         case Phase.HELD if visit.loop is not None or visit.call is not None:
-            continuing.continue_failed(m, visit)
+            m.rules.continue_failed(m, visit)
         case Phase.NEW | Phase.PROBE:
             visit.phase = Phase.NEW
             visit.wait = None
-            m.later(attempts.begin, visit)
+            m.later("begin", visit)
         case Phase.SETTLED if late is KEPT and late.outcome_of(visit) is None:
             _run_again(m, visit)
         case Phase.SETTLED:
-            m.later(attempts.leave, visit)
+            m.later("leave", visit)
         case Phase.DOUBT:
             m.wait(visit.wait, visit)
         case Phase.RUN if (outcome := late.outcome_of(visit)) is not None:
@@ -313,9 +309,9 @@ def _go_on_with(m: "Machine", visit: Visit, late: _Late) -> None:
             _run_again(m, visit)
 
 
-def _run_again(m: "Machine", visit: Visit) -> None:
+def _run_again(m: Agenda, visit: Visit) -> None:
     if visit.phase is Phase.SETTLED and (visit.loop is not None or visit.call is not None):
-        continuing.continue_failed(m, visit)
+        m.rules.continue_failed(m, visit)
         return
     attempts.next_attempt(visit)
     visit.tries = 1
@@ -323,7 +319,7 @@ def _run_again(m: "Machine", visit: Visit) -> None:
     attempts.try_again(m, visit)
 
 
-def _doubt(m: "Machine", visit: Visit) -> None:
+def _doubt(m: Agenda, visit: Visit) -> None:
     """An attempt has one end, and the log has that of the stopped one: the doubt is recorded as the next."""
     stopped = visit.attempt
     attempts.next_attempt(visit)
@@ -334,11 +330,11 @@ def _doubt(m: "Machine", visit: Visit) -> None:
     attempts.interrupted(m, visit)
 
 
-def _go_on_composite(m: "Machine", visit: Visit, late: _Late) -> None:
+def _go_on_composite(m: Agenda, visit: Visit, late: _Late) -> None:
     """The attempt that the verdict stopped has its end in the log; what is done inside stays done."""
     outcome = late.outcome_of(visit)
     if late is KEPT and outcome is None:
-        continuing.continue_stopped(m, visit)
+        m.rules.continue_stopped(m, visit)
         return
     decided, goto = visit.verdict, visit.goto
     attempts.next_attempt(visit)
@@ -354,7 +350,7 @@ def _go_on_composite(m: "Machine", visit: Visit, late: _Late) -> None:
         _go_on_inside(m, visit, late)
 
 
-def _go_on_inside(m: "Machine", visit: Visit, late: _Late) -> None:
+def _go_on_inside(m: Agenda, visit: Visit, late: _Late) -> None:
     node, loop = visit.node, visit.loop
     if visit.call is not None and visit.call.stage is Stage.FINALLY:
         calls.arm_cleanup(m, visit)
@@ -373,25 +369,25 @@ def _go_on_inside(m: "Machine", visit: Visit, late: _Late) -> None:
         return
     if node.kind in (Kind.FOR_EACH, Kind.PARALLEL):
         loop.pending = True
-        m.later(loops.fill, visit)
+        m.later("fill", visit)
     elif node.kind is Kind.WHILE and not visit.scopes:
         loop.pending = True
-        m.later(loops.check, visit)
+        m.later("check", visit)
 
 
-def _close_scopes(m: "Machine", visit: Visit, late: _Late) -> None:
+def _close_scopes(m: Agenda, visit: Visit, late: _Late) -> None:
     """What was decided inside before the verdict of the run stays decided: nothing more begins there."""
     for scope in list(visit.scopes.values()):
         _close(m, scope, late)
 
 
-def _close(m: "Machine", scope: Scope, late: _Late) -> None:
+def _close(m: Agenda, scope: Scope, late: _Late) -> None:
     _set_aside(m, scope, late)
     scope.stopping = True
-    stopping.close_if_empty(m, scope)
+    m.rules.close_if_empty(m, scope)
 
 
-def _set_aside(m: "Machine", scope: Scope, late: _Late) -> None:
+def _set_aside(m: Agenda, scope: Scope, late: _Late) -> None:
     """Nothing is live in it any more, as after it was stopped."""
     for visit in scope.live.values():
         if visit.phase in (Phase.RUN, Phase.OPEN):

@@ -1,18 +1,13 @@
 """Where an outcome leads in a list of steps: to the next one, to another one, or out of the list."""
 
-from typing import TYPE_CHECKING
-
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import render
-from podium.machine import attempts, calls, loops, stopping
+from podium.machine.agenda import Agenda
 from podium.machine.flow import Way
 from podium.machine.program import Node
 from podium.machine.tree import Outcome, Scope, Verdict
 from podium.machine.values import workflow_of
 from podium.plan.plan import Break, Continue, End, Error, ErrorStep, Goto, Target
-
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
 # Exit codes of a run that its own list ends.
 FAILED = 1
@@ -21,7 +16,7 @@ NO_TRANSITION = 4
 MAX_VISITS = 10_000_000
 
 
-def route(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
+def route(m: Agenda, scope: Scope, node: Node, outcome: Outcome) -> None:
     passed = node.step.allow_failure and outcome.event in ("failure", "timeout")
     way = node.ways["success" if passed else outcome.event]
     if way is Way.NEXT:
@@ -37,40 +32,40 @@ def route(m: "Machine", scope: Scope, node: Node, outcome: Outcome) -> None:
         follow(m, scope, way, None if passed else outcome)
 
 
-def follow(m: "Machine", scope: Scope, target: Target, outcome: Outcome | None) -> None:
+def follow(m: Agenda, scope: Scope, target: Target, outcome: Outcome | None) -> None:
     """Carry out what a handler says. None: a failure that is allowed, and so none."""
     match target:
         case Goto():
             go_to(m, scope, target.step)
         case Break() | Continue():
-            loops.leave_iteration(m, scope, outcome, breaks=isinstance(target, Break))
+            m.rules.leave_iteration(m, scope, outcome, breaks=isinstance(target, Break))
         case End():
-            calls.end_workflow(m, scope, Verdict("completed"))
+            m.rules.end_workflow(m, scope, Verdict("completed"))
         case ErrorStep():
-            calls.end_workflow(m, scope, Verdict("failed", FAILED, "error", "_error"), aimed_at_error=True)
+            m.rules.end_workflow(m, scope, Verdict("failed", FAILED, "error", "_error"), aimed_at_error=True)
         case Error():
             try:
                 message = render(target.message, m.view(scope).lookup)
             except EvaluationError as problem:
                 message = str(problem)
-            calls.end_workflow(m, scope, Verdict("failed", FAILED, "error", message))
+            m.rules.end_workflow(m, scope, Verdict("failed", FAILED, "error", message))
 
 
-def go_on(m: "Machine", scope: Scope, index: int) -> None:
+def go_on(m: Agenda, scope: Scope, index: int) -> None:
     """The next step of the list, or its end."""
     nodes = scope.block.nodes
     while index == scope.block.entry or (scope.kept and index in scope.kept):
         index += 1
     if index < len(nodes) and scope.kept is not None and scope.left is not None and index in scope.left:
         # Of a `finally` that is continued: a composite that failed.
-        attempts.take_up(m, scope, nodes[index])
+        m.rules.take_up(m, scope, nodes[index])
     elif index < len(nodes):
         visit_node(m, scope, nodes[index])
     else:
         end_scope(m, scope, Verdict("completed"))
 
 
-def visit_node(m: "Machine", scope: Scope, node: Node) -> None:
+def visit_node(m: Agenda, scope: Scope, node: Node) -> None:
     """Enter a step, unless that would go round for ever."""
     visited = scope.visits.get(node.index, 0)
     if visited:
@@ -82,23 +77,23 @@ def visit_node(m: "Machine", scope: Scope, node: Node) -> None:
         or m.visits >= MAX_VISITS
     ):
         told = f"step '{node.step_id}' was visited {visited} times and would be visited again"
-        calls.end_workflow(m, scope, Verdict("failed", FAILED, "cycle_guard", told))
+        m.rules.end_workflow(m, scope, Verdict("failed", FAILED, "cycle_guard", told))
         return
-    attempts.enter(m, scope, node)
+    m.rules.enter(m, scope, node)
 
 
-def go_to(m: "Machine", scope: Scope, step: str) -> None:
+def go_to(m: Agenda, scope: Scope, step: str) -> None:
     """A step of this list, or of one around it: each loop on the way ends, and then it goes on there."""
     if step in scope.block.index:
         visit_node(m, scope, scope.block.nodes[scope.block.index[step]])
     else:
-        loops.leave_by_goto(m, scope, step)
+        m.rules.leave_by_goto(m, scope, step)
 
 
-def end_scope(m: "Machine", scope: Scope, verdict: Verdict) -> None:
+def end_scope(m: Agenda, scope: Scope, verdict: Verdict) -> None:
     """The list has its verdict; nothing in a flow is live any more."""
     scope.verdict = verdict
-    stopping.close_if_empty(m, scope)
+    m.rules.close_if_empty(m, scope)
 
 
 def _told(node: Node, outcome: Outcome) -> str:
@@ -109,3 +104,8 @@ def _told(node: Node, outcome: Outcome) -> str:
 
 def _code(outcome: Outcome) -> str:
     return str((outcome.error or {}).get("code") or "")
+
+
+def has_failed(outcome: Outcome, node: Node) -> bool:
+    """Whether a visit has failed, and that was not allowed."""
+    return outcome.event in ("failure", "timeout") and not node.step.allow_failure

@@ -4,22 +4,20 @@ A signal that finds nothing to act on is recorded as ignored, with the reason; i
 """
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from podium.log.events import EventType
 from podium.machine import attempts, calls, graphs, holds, routing
-from podium.machine.budgets import BudgetAccount
+from podium.machine.accounts import BudgetAccount
+from podium.machine.agenda import Agenda
 from podium.machine.owed import form_of
 from podium.machine.tree import RUN_PATH, Outcome, Phase, Visit
 from podium.machine.values import workflow_of
 from podium.plan.declared import form_problem
 from podium.plan.plan import Budget, FormField
 
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
-
-def accepted(m: "Machine", payload: dict[str, Any]) -> None:
+def accepted(m: Agenda, payload: dict[str, Any]) -> None:
     act = _SIGNALS.get(str(payload.get("signalType")))
     if act is None:
         return
@@ -47,7 +45,7 @@ class _Invalid(str):
     code = "SIGNAL_INVALID_PAYLOAD"
 
 
-def _pause(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+def _pause(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
     if m.root is None:
         return "the run is not under way"
     if "pause" in m.hold.reasons:
@@ -57,22 +55,22 @@ def _pause(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
     return ""
 
 
-def _resume(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+def _resume(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
     if not m.hold.reasons:
         return "the run is not paused"
     holds.release(m, facts)
     return ""
 
 
-def _cancel(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+def _cancel(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
     return "" if calls.cancel(m, facts) else "the run has been decided already"
 
 
-def _emergency_stop(m: "Machine", _body: dict[str, Any], facts: dict[str, Any]) -> str:
+def _emergency_stop(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
     return "" if calls.cancel(m, facts, force=True) else "the run has been decided already"
 
 
-def _retry_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> str:
+def _retry_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
     path = str(body.get("stepId") or "")
     visit = m.find(path)
     if visit is None:
@@ -101,7 +99,7 @@ def _retry_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> s
     return ""
 
 
-def _skip_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> str:
+def _skip_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
     path = str(body.get("stepId") or "")
     visit = m.find(path)
     if visit is None:
@@ -132,7 +130,7 @@ def _skip_step(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> st
     return ""
 
 
-def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
+def _approve(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
     if visit is None:
         return "no approval is pending there"
@@ -150,7 +148,7 @@ def _approve(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     return ""
 
 
-def form_asked_by(m: "Machine", body: dict[str, Any]) -> Mapping[str, FormField]:
+def form_asked_by(m: Agenda, body: dict[str, Any]) -> Mapping[str, FormField]:
     """The form that an answer with this body would fill in; empty if there is none."""
     visit = _asked(m, body)
     return form_of(visit) if visit is not None else {}
@@ -162,7 +160,7 @@ def _sender(body: dict[str, Any]) -> dict[str, Any]:
     return sender | {name: body[name] for name in ("byMethod", "claimedBy") if body.get(name) is not None}
 
 
-def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
+def _reject(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
     if visit is None:
         return "no approval is pending there"
@@ -179,7 +177,7 @@ def _reject(m: "Machine", body: dict[str, Any], facts: dict[str, Any]) -> str:
     return ""
 
 
-def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -> str:
+def _update_params(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
     """For what is evaluated later; it releases no hold."""
     params = body.get("params")
     if not isinstance(params, dict) or m.root is None or not m.root.scopes:
@@ -203,7 +201,7 @@ def _update_params(m: "Machine", body: dict[str, Any], _facts: dict[str, Any]) -
     return unknown
 
 
-def _change_budget(m: "Machine", account: BudgetAccount, budget: dict[str, Any]) -> None:
+def _change_budget(m: Agenda, account: BudgetAccount, budget: dict[str, Any]) -> None:
     account.change(_changed(account.budget or Budget(), budget))
     m.spending.moved = True
 
@@ -223,7 +221,7 @@ def _number(budget: dict[str, Any], name: str, old: Any) -> Any:
     return value if value is None or (isinstance(value, int | float) and value is not True) else old
 
 
-def _asked(m: "Machine", body: dict[str, Any]) -> Visit | None:
+def _asked(m: Agenda, body: dict[str, Any]) -> Visit | None:
     path = body.get("stepId")
     if path is None:
         waiting = [visit for visit in m.waits.values() if visit.phase in (Phase.ASK, Phase.DOUBT)]
@@ -236,14 +234,14 @@ def _asked(m: "Machine", body: dict[str, Any]) -> Visit | None:
     )
 
 
-def _take_from_agenda(m: "Machine", visit: Visit) -> None:
+def _take_from_agenda(m: Agenda, visit: Visit) -> None:
     """What was to come of the visit is not to come any more."""
     kept = [entry for entry in m.agenda if entry[1] is not visit]
     m.agenda.clear()
     m.agenda.extend(kept)
 
 
-_SIGNALS: Final[dict[str, Callable[["Machine", dict[str, Any], dict[str, Any]], str]]] = {
+_SIGNALS: Final[dict[str, Callable[[Agenda, dict[str, Any], dict[str, Any]], str]]] = {
     "PAUSE": _pause,
     "RESUME": _resume,
     "CANCEL": _cancel,

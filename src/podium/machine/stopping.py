@@ -3,29 +3,25 @@
 Running tasks get CancelTask and are waited for; everything else is dropped at once. It costs the number of live visits.
 """
 
-from typing import TYPE_CHECKING, Any, Final
-
 from podium.log.events import EventType
-from podium.machine import attempts, calls, loops
+from podium.machine import attempts, calls, loops, stop_codes
+from podium.machine.agenda import Agenda
 from podium.machine.tree import Phase, Scope, Verdict, Visit
 
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
-
-def stop(m: "Machine", scope: Scope, code: str) -> None:
+def stop(m: Agenda, scope: Scope, code: str) -> None:
     scope.stopping = True
     for visit in list(scope.live.values()):
         stop_visit(m, visit, code)
     close_if_empty(m, scope)
 
 
-def stop_scopes(m: "Machine", visit: Visit, code: str) -> None:
+def stop_scopes(m: Agenda, visit: Visit, code: str) -> None:
     for scope in list(visit.scopes.values()):
         stop(m, scope, code)
 
 
-def close_if_empty(m: "Machine", scope: Scope) -> None:
+def close_if_empty(m: Agenda, scope: Scope) -> None:
     """Tell the owner once that nothing inside is live."""
     owner = scope.owner
     if scope.live or owner.scopes.get(scope.index) is not scope:
@@ -38,7 +34,7 @@ def close_if_empty(m: "Machine", scope: Scope) -> None:
         loops.scope_closed(m, owner, scope)
 
 
-def stop_visit(m: "Machine", visit: Visit, code: str) -> None:
+def stop_visit(m: Agenda, visit: Visit, code: str) -> None:
     match visit.phase:
         case Phase.RUN if visit.handed:
             if visit.stopping and code != "FORCED":
@@ -50,7 +46,7 @@ def stop_visit(m: "Machine", visit: Visit, code: str) -> None:
             _stop_composite(m, visit, code)
         case Phase.ASK:
             m.forget(visit.wait)
-            record_stopped(m, visit, code)
+            stop_codes.record_stopped(m, visit, code)
             attempts.drop(m, visit)
         case _:
             if visit.wait is not None:
@@ -67,7 +63,7 @@ def stop_visit(m: "Machine", visit: Visit, code: str) -> None:
             attempts.drop(m, visit)
 
 
-def _stop_composite(m: "Machine", visit: Visit, code: str) -> None:
+def _stop_composite(m: Agenda, visit: Visit, code: str) -> None:
     visit.stopping = True
     visit.stop_code = code
     if visit.wait is not None:
@@ -81,30 +77,6 @@ def _stop_composite(m: "Machine", visit: Visit, code: str) -> None:
     stop_scopes(m, visit, code)
     if not visit.scopes:
         loops.close(m, visit)
-
-
-def record_stopped(m: "Machine", visit: Visit, code: str) -> None:
-    """The end of what only the machine carries out, when it is stopped."""
-    told = {
-        "category": _CATEGORIES[stop_code(code)],
-        "code": stop_code(code),
-        "message": "stopped",
-        "retryable": False,
-    }
-    m.record(EventType.STEP_FAILED, visit.path, visit.attempt, {"error": told})
-
-
-_CATEGORIES: Final = {"CANCELLED": "USER", "INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM"}
-
-
-def stop_code(code: str) -> str:
-    """The code that stands in the log: why it was stopped, for those who only see the step."""
-    return code if code in _CATEGORIES else "CANCELLED"
-
-
-def is_stop(error: dict[str, Any]) -> bool:
-    """Whether an attempt ended because it was stopped, and not by itself."""
-    return error.get("code") in _CATEGORIES
 
 
 def _reason(code: str) -> str:

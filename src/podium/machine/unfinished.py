@@ -7,14 +7,11 @@ it has succeeded. Items are kept packed, since there may be a hundred thousand o
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from podium.machine import checkpoint
+from podium.machine.agenda import Agenda
 from podium.machine.program import Kind
 from podium.machine.tree import Outcome, Phase, Scope, Unfinished, Visit, status_of
-
-if TYPE_CHECKING:
-    from podium.machine.machine import Machine
 
 _MAIN, _CLEANUP = 0, 2
 
@@ -38,7 +35,7 @@ def keep_list(visit: Visit, scope: Scope) -> None:
         _of(visit).scopes[scope.index] = scope
 
 
-def lists_of(m: "Machine", visit: Visit) -> Iterator[Scope]:
+def lists_of(m: Agenda, visit: Visit) -> Iterator[Scope]:
     """What is kept of the lists inside a visit."""
     kept = visit.unfinished
     if kept is None:
@@ -79,7 +76,7 @@ def keep_inside(visit: Visit, scope: Scope) -> None:
 # --- visits ---------------------------------------------------------------------------------------
 
 
-def keep_failed(m: "Machine", visit: Visit, outcome: Outcome) -> None:
+def keep_failed(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     """A visit leaves its list with an outcome; a composite that failed is kept."""
     scope, node = visit.scope, visit.node
     if scope.left is not None:
@@ -100,7 +97,7 @@ def keep_end(visit: Visit, outcome: Outcome | None) -> None:
     _of(visit).outcome = outcome
 
 
-def keep_stopped(m: "Machine", visit: Visit) -> None:
+def keep_stopped(m: Agenda, visit: Visit) -> None:
     """A visit was stopped, and leaves without having ended by itself."""
     scope, kept = visit.scope, _of(visit)
     kept.phase = _phase_of(visit)

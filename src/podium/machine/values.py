@@ -7,13 +7,15 @@ the workflow they belong to. What a step has not given, or not given yet, is MIS
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from podium.expressions.evaluate import MISSING, Missing
+from podium.expressions.evaluate import MISSING, EvaluationError, Missing
+from podium.expressions.templates import fill_in
 from podium.expressions.types import Value
 from podium.log.times import Timestamp, seconds_between
 from podium.machine.commands import Question
 from podium.machine.program import EVERYTHING, Kind, Node
 from podium.machine.recalled import RecalledTime
 from podium.machine.tree import Loop, Result, Scope, Visit, WorkflowState
+from podium.plan.plan import ForEach
 
 # What a name stands for, or that it stands for nothing (yet).
 Known: TypeAlias = "Value | Missing"
@@ -261,3 +263,17 @@ def _into(value: Any, path: tuple[str | int, ...], place: int) -> Known:
         else:
             return MISSING
     return found
+
+
+def items_of(view: ScopeView, node: Node) -> list[Any]:
+    body = node.body
+    if not isinstance(body, ForEach):
+        return []
+    items = fill_in(body.items, view.lookup)
+    if not isinstance(items, list):
+        raise EvaluationError(f"'items' is {'empty' if items is None else 'no list'}")
+    if body.max_iterations is not None and len(items) > body.max_iterations:
+        raise EvaluationError(
+            f"there are {len(items)} items, more than max_iterations, {body.max_iterations}"
+        )
+    return items

@@ -20,7 +20,7 @@ from podium.log.ids import RunId
 from podium.log.times import timestamp
 from podium.log.transitions import RunStatus
 from podium.machine import Machine
-from podium.machine.budgets import Amount
+from podium.machine.accounts import Amount
 from podium.machine.reopening import causes
 from podium.plan.budgets import Budgets, budgets_of, with_budgets
 from podium.plan.loading import walk
