@@ -254,6 +254,20 @@ def test_without_its_registration_a_run_is_neither_started_nor_resumed(place: Pl
     assert podium.resume(place.run_id, functions={"score": len_of}).steps["Score"].json == 3
 
 
+@pytest.mark.rule("D30")
+def test_a_cached_step_runs_again_when_its_function_has_changed(place: Place) -> None:
+    text = SCORED.replace("args: {text: abc}}", "args: {text: abc}}, cache: true")
+
+    def scored_by(score: Callable[[str], int]) -> tuple[Any, bool]:
+        step = podium.run(flow(text), functions={"score": score}).steps["Score"]
+        return step.json, "reusedFrom" in step.facts
+
+    assert scored_by(lambda text: len(text)) == (3, False)
+    assert scored_by(lambda text: len(text)) == (3, True)
+    assert scored_by(lambda text: len(text) + 1) == (4, False)
+    assert scored_by(lambda text: sum(map(len, text))) == (3, False)
+
+
 def len_of(text: str) -> int:
     return len(text)
 

@@ -6,6 +6,7 @@ secret counts by its name: its value must not be guessed from a hash.
 """
 
 import asyncio
+import inspect
 import os
 import threading
 import time
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from stat import S_ISREG
+from types import CodeType
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +44,8 @@ class Fingerprints:
         self._digests = Digests()
         # By the step's path in the plan: fingerprints that nothing can change.
         self._constant: dict[str, str] = {}
+        # By the name of a function of this process: what its code is.
+        self._code: dict[str, str] = {}
 
     async def of(self, order: TaskOrder, plan_path: str) -> str | None:
         """None if something is missing: such an attempt fails, and says itself why."""
@@ -68,6 +72,13 @@ class Fingerprints:
             return next(_programs(order, self._host), None) is not None
         except EvaluationError:
             return False  # it will not come to that
+
+    def _code_of(self, name: str) -> str:
+        """What a function of this process does, as far as its own code says; what it calls is not looked at."""
+        if name not in self._code:
+            code = getattr(inspect.unwrap(self._host.functions[name]), "__code__", None)
+            self._code[name] = canonical_sha256(_code_facts(code))[:_DIGITS] if code is not None else ""
+        return self._code[name]
 
     def _mark(
         self,
@@ -96,12 +107,25 @@ class Fingerprints:
                     given["body"] = resolved(given["body"], lookup)
             if isinstance(body, Agent):
                 given["agent"] = {**_agent(order), **place}
+            if isinstance(body, Python) and body.function in self._host.functions:
+                given["code"] = self._code_of(body.function)
             mark = canonical_sha256(given)[:_DIGITS]
         except (EvaluationError, PodiumError, RecursionError):
             return None
         if is_plain and not (names_values or (env and references_in(env))):
             self._constant[plan_path] = mark
         return mark
+
+
+def _code_facts(code: CodeType) -> list[Any]:
+    """Without line numbers and file names: moving a function changes nothing."""
+    constants = [
+        _code_facts(one)
+        if isinstance(one, CodeType)
+        else repr(sorted(map(repr, one)) if isinstance(one, frozenset) else one)
+        for one in code.co_consts
+    ]
+    return [code.co_code.hex(), [*code.co_names], constants]
 
 
 def _inputs_in(body: Any) -> Any:
