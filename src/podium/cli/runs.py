@@ -1,25 +1,23 @@
 """`podium runs`: which runs there are, and how each stands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 import msgspec
 
-from podium.cli.hints import given_runs, lines_of, reason_json, say
+from podium.cli.hints import lines_of, reason_json, say
 from podium.cli.output import print_json, print_table
-from podium.cli.storing import json_option, store_option, tenant_option, using_store
-from podium.log.ids import RunId
-from podium.log.runs import Run, RunPage, RunQuery
+from podium.cli.storing import json_option, store_option, tenant_option, using_parts
+from podium.log.runs import Run, RunQuery
 from podium.log.transitions import RunStatus
 from podium.log.usage import describe_usage, usage_cells
-from podium.operations.driving import RunDriver, drivers_of, open_driver
-from podium.operations.explaining import Reason, substatus_of
+from podium.operations.driving import RunDriver
+from podium.operations.explaining import Reason
+from podium.operations.parts import Parts
 from podium.operations.runs import RunView, show_run
-from podium.operations.waiting import waits_for_operator
-from podium.ports.store import Store
+from podium.operations.waiting import Obstacles, obstacles_of
 from podium.text import visible
-from podium.wiring import payload_store, runs_folder, system_clock
 
 
 @click.group()
@@ -60,49 +58,31 @@ def list_(
         cursor=cursor,
     )
 
-    async def work(opened: Store) -> tuple[RunPage, dict[RunId, RunDriver], dict[RunId, Sequence[Reason]]]:
-        page = await opened.runs.page(tenant, query)
-        waits = {run.identity.run_id: await _waits_for_operator(opened, run) for run in page.runs}
-        return page, await drivers_of(opened, page.runs), waits
+    async def work(parts: Parts) -> tuple[list[Obstacles], str | None]:
+        page = await parts.store.runs.page(tenant, query)
+        return [await obstacles_of(parts, run) for run in page.runs], page.cursor
 
-    page, drivers, waits = using_store(store, work)
+    found, following = using_parts(store, work)
     if as_json:
-        shown = [_listed_json(run, drivers.get(run.identity.run_id), waits) for run in page.runs]
-        print_json({"runs": shown, "cursor": page.cursor})
+        print_json({"runs": [_listed_json(one) for one in found], "cursor": following})
         return
-    rows = [
-        (run.identity.run_id, _status(run, waits), run.identity.plan_id, str(run.head), run.created_at)
-        for run in page.runs
-    ]
-    print_table(("run", "status", "plan", "events", "created"), rows)
-    for run in page.runs:
-        run_id = run.identity.run_id
-        for text in _remarks(run_id, drivers.get(run_id), waits[run_id]):
-            say(f"{run_id}: {visible(text)}")
-    if page.cursor is not None:
-        click.echo(f"more: --cursor {page.cursor}")
+    print_table(("run", "status", "plan", "events", "created"), [_row(one) for one in found])
+    for one in found:
+        for text in one.remarks():
+            say(f"{one.run.identity.run_id}: {visible(text)}")
+    if following is not None:
+        click.echo(f"more: --cursor {following}")
 
 
-def _listed_json(run: Run, driver: RunDriver | None, waits: dict[RunId, Sequence[Reason]]) -> dict[str, Any]:
-    substatus = substatus_of(waits[run.identity.run_id])
-    return _as_json(run, driver) | ({"substatus": substatus} if substatus else {})
+def _row(found: Obstacles) -> tuple[str, ...]:
+    run = found.run
+    status = f"{run.status} ({found.substatus})" if found.substatus else run.status
+    return run.identity.run_id, status, run.identity.plan_id, str(run.head), run.created_at
 
 
-def _status(run: Run, waits: dict[RunId, Sequence[Reason]]) -> str:
-    substatus = substatus_of(waits[run.identity.run_id])
-    return f"{run.status} ({substatus})" if substatus else run.status
-
-
-def _remarks(run_id: RunId, driver: RunDriver | None, waits: Sequence[Reason]) -> Iterator[str]:
-    """What keeps a run from moving by itself, as `podium why` says it."""
-    if driver is not None and (driver.in_line or not driver.is_alive):
-        yield driver.in_line or driver.text()
-    for reason in waits:
-        yield f"{reason.text}; `podium why {run_id}`"
-
-
-async def _waits_for_operator(opened: Store, run: Run) -> Sequence[Reason]:
-    return await waits_for_operator(opened, run, runs_folder(given_runs()), payload_store)
+def _listed_json(found: Obstacles) -> dict[str, Any]:
+    substatus = found.substatus
+    return _as_json(found.run, found.driver) | ({"substatus": substatus} if substatus else {})
 
 
 @runs.command()
@@ -117,14 +97,13 @@ async def _waits_for_operator(opened: Store, run: Run) -> Sequence[Reason]:
 def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: int, as_json: bool) -> None:
     """Show where a run stands, and its steps."""
 
-    async def work(opened: Store) -> tuple[RunView, RunDriver | None, Sequence[Reason]]:
-        view = await show_run(opened, system_clock(), tenant, run_id, after_step=after_step, limit=limit)
-        waits = await _waits_for_operator(opened, view.run)
-        substatus = substatus_of(waits) or view.summary.substatus
-        view = view._replace(summary=msgspec.structs.replace(view.summary, substatus=substatus))
-        return view, await open_driver(opened, view.run), waits
+    async def work(parts: Parts) -> tuple[RunView, Obstacles]:
+        view = await show_run(parts.store, parts.clock, tenant, run_id, after_step=after_step, limit=limit)
+        found = await obstacles_of(parts, view.run)
+        substatus = found.substatus or view.summary.substatus
+        return view._replace(summary=msgspec.structs.replace(view.summary, substatus=substatus)), found
 
-    view, driver, waits = using_store(store, work)
+    view, (_, driver, waits) = using_parts(store, work)
     if as_json:
         print_json(
             {

@@ -14,7 +14,7 @@ from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
 from podium.machine.obligations import Obligation
-from podium.operations.driving import drivers_of, undriven
+from podium.operations.driving import open_driver, undriven
 from podium.operations.parts import Parts
 from podium.ports.engine import Driving, Notice, Observer, RunEnded
 from podium.ports.store import Store
@@ -96,7 +96,7 @@ async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed
         try:
             return await _drive(parts, ready, watch, lock_wait=0.0)
         except RunLocked:
-            driver = next(iter((await drivers_of(parts.store, [run])).values()), None)
+            driver = await open_driver(parts.store, run)
             if driver is not None and driver.is_alive and driver.title != said:
                 said = driver.title
                 parts.notify(f"{said} drives this run; Ctrl-C here does not stop it")

@@ -4,7 +4,6 @@ A process of this host that is not there any more counts as gone at once; any ot
 """
 
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from podium.log.ids import RunId
@@ -46,12 +45,6 @@ class RunDriver:
             f"no process has driven this run since {self.until[:10]} {self.until[11:16]} UTC; "
             f"`podium resume {self.run_id}`"
         )
-
-
-async def drivers_of(store: Store, runs: Sequence[Run]) -> dict[RunId, RunDriver]:
-    """Of those that have started and not ended, and of those that wait for a slot."""
-    found = {run.identity.run_id: await open_driver(store, run) for run in runs}
-    return {run_id: driver for run_id, driver in found.items() if driver is not None}
 
 
 async def open_driver(store: Store, run: Run) -> RunDriver | None:

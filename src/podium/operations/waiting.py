@@ -1,38 +1,59 @@
-"""What a run waits for from an operator, for views that show many runs: a failed step to retry, a step in doubt.
+"""What keeps a run from moving by itself, for views that show many runs: no driver, a slot, an operator's turn.
 
-Only the machine knows, so it is asked: the log is folded again. Few plans have such steps; for all others this costs
-a look at the plan.
+Whether a failed step waits to be retried, or a step is in doubt, only the machine knows, so it is asked: the log is
+folded again. Few plans have such steps; for all others this costs a look at the plan.
 """
 
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from podium.log.runs import Run
 from podium.log.transitions import RunStatus
-from podium.operations.explaining import Reason, reason_for
+from podium.operations.driving import RunDriver, open_driver
+from podium.operations.explaining import Reason, reason_for, substatus_of
+from podium.operations.parts import Parts
 from podium.plan.loading import walk
 from podium.plan.plan import Plan
-from podium.ports.store import Store
-from podium.runtime.plan_file import PlanMissing, load_plan
+from podium.runtime.plan_file import PlanMissing
 from podium.runtime.replaying import replayed
-from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import MakeFolder, values_of
 
 _FOR_AN_OPERATOR: Final = frozenset({"operator", "doubt"})
 
 
-async def waits_for_operator(store: Store, run: Run, runs: Path, payloads: MakeFolder) -> tuple[Reason, ...]:
-    """In the words of `explain_run`; empty for a run that waits for no operator."""
+class Obstacles(NamedTuple):
+    run: Run
+    # Which process drives it, waits with it for a slot, or was the last to drive it.
+    driver: RunDriver | None
+    # What an operator can do about it, in the words of `explain_run`.
+    waits: tuple[Reason, ...]
+
+    @property
+    def substatus(self) -> str | None:
+        return substatus_of(self.waits)
+
+    def remarks(self) -> Iterator[str]:
+        """As `podium why` says it."""
+        if self.driver is not None and (self.driver.in_line or not self.driver.is_alive):
+            yield self.driver.in_line or self.driver.text()
+        for reason in self.waits:
+            yield f"{reason.text}; `podium why {self.run.identity.run_id}`"
+
+
+async def obstacles_of(parts: Parts, run: Run) -> Obstacles:
+    return Obstacles(run, await open_driver(parts.store, run), await _waits_for_operator(parts, run))
+
+
+async def _waits_for_operator(parts: Parts, run: Run) -> tuple[Reason, ...]:
     if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
         return ()
-    run_id, directory = run.identity.run_id, RunDirectory(runs, run.identity.run_id)
+    run_id = run.identity.run_id
     try:
-        plan = await load_plan(store, directory, run)
+        plan = await parts.plan_of(run)
     except PlanMissing:
         return ()  # of a run that was not started here
     if not _may_wait(plan):
         return ()
-    machine = await replayed(store, run_id, plan, values_of(store, run_id, directory, payloads))
+    machine = await replayed(parts.store, run_id, plan, parts.values(run_id))
     return tuple(reason_for(one, run_id) for one in machine.obligations() if one.kind in _FOR_AN_OPERATOR)
 
 
