@@ -10,7 +10,6 @@ A value is at most 1 MiB of UTF-8 without NUL, so that it fits into a variable.
 
 import os
 import re
-import shlex
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +113,8 @@ def _unknown(text: str) -> str:
 
 
 def _words(command: str, folder: Path) -> tuple[str, ...]:
+    import shlex  # loaded for this kind of source only
+
     try:
         words = shlex.split(command)
     except ValueError:
