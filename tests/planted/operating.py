@@ -313,7 +313,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "OP12",
-        "a failed loop continues more items at once than it may",
+        "a failed loop continues more items concurrently than it may",
         swap("machine/loops.py:fill", "room > 0 and loop.again", "loop.again"),
     ),
     fault(

@@ -27,18 +27,6 @@ def test_the_schema_is_written_by_the_same_command() -> None:
     assert SCHEMA.read_text() == schema_text(), "run `python -m tests.language_page`"
 
 
-def headings(text: str) -> set[str]:
-    """The anchors of a page."""
-    found = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
-
-
-@pytest.mark.parametrize("page", [PAGE, GUIDE], ids=["reference", "guide"])
-def test_links_lead_to_headings_that_exist(page: Path) -> None:
-    for file, heading in re.findall(r"\]\(([\w./]*)#([^)]*)\)", page.read_text()):
-        assert heading in headings((page.parent / file if file else page).read_text()), (file, heading)
-
-
 def test_the_guide_has_examples_of_every_action() -> None:
     assert {
         action
