@@ -11,10 +11,11 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from podium.engines.claims import Claim
 from podium.engines.control import Control, Left, leave_when_idle, report_waiting
@@ -83,8 +84,7 @@ class RunEndedAlready(PodiumError):
     code = "RUN_COMPLETED"
 
 
-@dataclass(slots=True)
-class _Session:
+class _Session(msgspec.Struct):
     """One process at one run, from its claim on."""
 
     reopening: Reopening

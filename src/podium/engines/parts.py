@@ -3,10 +3,11 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 from podium.environment import hide_environment
 from podium.errors import StoreUnavailable
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalParts:
+class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     runs: Path

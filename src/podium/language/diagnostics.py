@@ -10,11 +10,12 @@ the file and is shown with control characters spelled out, so that it cannot wri
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from itertools import islice
 from unicodedata import category, east_asian_width
+
+import msgspec
 
 from podium.language.codes import Code
 from podium.language.source import Source
@@ -30,8 +31,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(msgspec.Struct, frozen=True):
     """One problem: what it is, where it stands, and what would be right."""
 
     code: Code

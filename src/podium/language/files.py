@@ -1,11 +1,11 @@
 """Files that a workflow refers to. The language reads none itself: whoever loads a workflow hands them in."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+
+class FoundFile(msgspec.Struct, frozen=True):
     """A file: what messages call it, its content, and its identity, the same for every way of naming it."""
 
     name: str

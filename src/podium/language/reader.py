@@ -9,9 +9,9 @@ Everything is bounded before it is built: size, depth, numbers, and the count of
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeGuard
 
+import msgspec
 import yaml
 from yaml import (
     CSafeLoader,
@@ -32,8 +32,7 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_DEPTH: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """What was read: the tree, if the text has one that can be relied on, and every problem on the way."""
 
     source: Source

@@ -1,9 +1,10 @@
 """Engines: who drives a run. They hold no rule about workflows; the machine decides."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
 
 from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
@@ -13,20 +14,22 @@ from podium.plan.plan import Plan
 Observer = Callable[[Sequence[EventRecord]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class EnvFiles:
+class EnvFiles(msgspec.Struct, frozen=True):
     """What is kept of the environment files of a run: facts for the log, and the key of their digests beside it."""
 
     facts: tuple[dict[str, Any], ...]
-    key: bytes = field(repr=False)
+    key: bytes
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"EnvFiles(facts={self.facts!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
+class RunRequest(msgspec.Struct, frozen=True):
     """A wish for a run of a plan."""
 
     plan: Plan
-    inputs: dict[str, Any] = field(default_factory=dict)
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
     run_id: str | None = None
     # What was compiled, to be kept with the run.
     source: bytes = b""
@@ -49,8 +52,7 @@ LEFT: Final = "RunLeft"
 RESUMABLE: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(msgspec.Struct, frozen=True):
     """How a run ended: its last event, and the exit code of the process that waited for it."""
 
     run_id: RunId

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
@@ -62,8 +61,7 @@ class _Body(msgspec.Struct):
     views: dict[str, msgspec.Raw]
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(msgspec.Struct, frozen=True):
     """A checkpoint that belongs to the log of its run."""
 
     run_seq: int

@@ -13,7 +13,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -96,8 +95,7 @@ class Tasks(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class World:
+class World(msgspec.Struct):
     """What a driver needs."""
 
     log: Store
@@ -105,11 +103,11 @@ class World:
     tasks: Tasks
     ask: Callable[[Question], bool]
     # Told of every record once and in order, from the run's first one on, many at a time: files are made from them.
-    views: list[Observer] = field(default_factory=list)
+    views: list[Observer] = msgspec.field(default_factory=list)
     # Puts on the disk what the views were told; before a step starts that must not be repeated blindly.
     sync_views: Callable[[], None] | None = None
     # Told of every record once and in order, from now on, at once.
-    observers: list[Observer] = field(default_factory=list)
+    observers: list[Observer] = msgspec.field(default_factory=list)
     # What to do when the store is away; None: give up at once.
     outages: Outages | None = None
     # Where values go that are too large for an event; made when the first one comes.
@@ -118,14 +116,13 @@ class World:
     checkpoints: CheckpointWriter | None = None
 
 
-@dataclass(slots=True, eq=False)
-class PendingEvent:
+class PendingEvent(msgspec.Struct, eq=False):
     """Something that is to be recorded."""
 
     event_type: str
     path: str | None = None
     attempt: int = 1
-    payload: dict[str, Any] = field(default_factory=dict)
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
     engine_attempt: int = 1
     # Timers, probes and signals are told apart by what they are about.
     subject: str | None = None

@@ -10,9 +10,10 @@ from the run itself (D30).
 import asyncio
 import stat
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from podium.errors import PodiumError
 from podium.expressions.templates import render
@@ -115,14 +116,13 @@ class ReusingTasks:
 # --- what earlier runs have made of which inputs --------------------------------------------------
 
 
-@dataclass(slots=True)
-class Before:
+class Before(msgspec.Struct):
     """The run that a `resume --changed` takes up: what has completed in it, by path."""
 
     run_id: RunId
-    completed: dict[str, EventRecord] = field(default_factory=dict)
-    begun: set[str] = field(default_factory=set)
-    steps: dict[str, Step] = field(default_factory=dict)
+    completed: dict[str, EventRecord] = msgspec.field(default_factory=dict)
+    begun: set[str] = msgspec.field(default_factory=set)
+    steps: dict[str, Step] = msgspec.field(default_factory=dict)
 
 
 async def before(log: EventLog, run_id: RunId, plan: Plan | None) -> Before:

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from podium.environment import inheritable, minimal
 from podium.errors import PodiumError
@@ -20,19 +21,18 @@ class SecretMissing(PodiumError):
     code = "SECRET_NOT_FOUND"
 
 
-@dataclass(slots=True)
-class TaskHost:
+class TaskHost(msgspec.Struct):
     directory: RunDirectory
     workspace: Path
     # Values of the secrets that the workflow declares, as far as they are there.
-    secrets: dict[str, str] = field(default_factory=dict)
+    secrets: dict[str, str] = msgspec.field(default_factory=dict)
     # The runner's own environment, without any secret and without settings of Podium.
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
     # Masks every secret of the run, in every step: what one step wrote into a file another one may print. None if
     # there is nothing to mask.
     redactor: Redactor | None = None
     # Functions of this process that Python steps call by their names.
-    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: Mapping[str, Callable[..., Any]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of(

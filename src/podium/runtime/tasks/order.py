@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -56,8 +55,7 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
         return look
 
 
-@dataclass(slots=True)
-class TaskResult:
+class TaskResult(msgspec.Struct):
     """The end of an attempt, as it is to stand in the log."""
 
     event_type: str

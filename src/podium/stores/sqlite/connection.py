@@ -1,11 +1,11 @@
 """Opening the file, and what its errors mean to somebody who has to do something about them."""
 
 import errno
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import apsw
+import msgspec
 
 from podium.errors import PodiumError, StoreUnavailable, StoreVersion
 
@@ -16,8 +16,7 @@ _CACHE_KIB: Final = 32 * 1024
 _WAL_KEPT_BYTES: Final = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Database:
+class Database(msgspec.Struct, frozen=True):
     """Where the file is and how to open it. All but the path are for tests."""
 
     path: Path
