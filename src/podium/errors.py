@@ -10,6 +10,7 @@
     ├── FileNotUsable                files.py                        a device, a pipe, a folder, or too large
     ├── LogMoved                     the log has grown since the writer read it; carries the missed records
     ├── RunRefused                   a limit is reached and the policy is REJECT
+    ├── ConcurrencyLimit             too many runs with this concurrency key
     ├── RunNotPrunable               an open run, or one with undelivered events
     ├── StoreUnavailable             the store did not answer in time or cannot write; nothing was acknowledged
     ├── ContentMissing               a plan, workflow file or large value that the store does not have
@@ -29,7 +30,6 @@
     ├── PlanVersionUnknown           plan/loading.py                 a plan of another version of the schema
     ├── CheckpointMismatch           machine/checkpoint.py           written under another plan or other rules
     ├── LogDoesNotFit                runtime/drive.py                the log does not follow from the plan
-    ├── ConcurrencyLimit             runtime/slots.py                too many runs with this concurrency key
     ├── RunLocked                    runtime/lock.py                 another process drives the run
     │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
     ├── PathRefused                  runtime/rundir.py               a path that leaves its directory
@@ -131,6 +131,12 @@ class RunRefused(PodiumError):
     def __init__(self, limit: str, retry_after_seconds: int) -> None:
         super().__init__(f"{limit} is reached; try again in {retry_after_seconds} seconds")
         self.retry_after_seconds = retry_after_seconds
+
+
+class ConcurrencyLimit(PodiumError):
+    """As many runs with this key work as may, and the workflow says that one more is refused."""
+
+    code = "CONCURRENCY_LIMIT"
 
 
 class RunNotPrunable(PodiumError):

@@ -11,6 +11,7 @@ from typing import Final
 
 from podium.engines.control import Control
 from podium.engines.parts import LocalParts
+from podium.errors import ConcurrencyLimit
 from podium.log.events import EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import HeldLease, Lease
@@ -21,7 +22,6 @@ from podium.ports.engine import Notice
 from podium.runtime import holders
 from podium.runtime.lock import RunLock, RunLocked
 from podium.runtime.reopening import NotAsDecided, Reopening
-from podium.runtime.slots import ConcurrencyLimit, SlotWaiter
 from podium.runtime.writing import new_event
 
 # How much longer than a lease lasts its lapse is waited for.
@@ -87,6 +87,9 @@ class Claim:
     async def _lease_with_slot(
         self, run: Run, concurrency: Concurrency, control: Control, notify: Callable[[Notice], None] | None
     ) -> Lease:
+        # Loaded with the first run that shares a key.
+        from podium.runtime.slots import SlotWaiter
+
         parts = self._parts
         waiter = SlotWaiter(
             self._store, parts.clock, run, concurrency, owner=parts.owner, ttl=parts.lease, notify=notify

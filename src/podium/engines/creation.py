@@ -23,7 +23,6 @@ from podium.ports.store import CreatedRun
 from podium.runtime.plan_file import PLAN, WORKFLOW
 from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import write_atomically, write_private
-from podium.runtime.slots import concurrency_key
 from podium.runtime.spilling import NewValues, is_value, spill
 from podium.runtime.writing import new_event
 
@@ -104,9 +103,17 @@ def _new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256:
         plan_sha256=plan_sha256,
         inputs_sha256=canonical_sha256(request.inputs),
         priority=plan.priority,
-        concurrency_key=concurrency_key(plan, request.inputs, parts.environment_of(plan)),
+        concurrency_key=_concurrency_key(parts, request),
         metadata=msgspec.json.encode(metadata),
     )
+
+
+def _concurrency_key(parts: LocalParts, request: RunRequest) -> str | None:
+    if request.plan.concurrency is None:
+        return None
+    from podium.runtime.slots import concurrency_key
+
+    return concurrency_key(request.plan, request.inputs, parts.environment_of(request.plan))
 
 
 def _asked(request: RunRequest) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from podium.engines.creation import create_run
 from podium.engines.earlier import EarlierRun
 from podium.engines.parts import LocalParts
 from podium.engines.start import run_facts, start_facts
-from podium.errors import PodiumError
+from podium.errors import ConcurrencyLimit, PodiumError
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE, Lease
@@ -39,7 +39,6 @@ from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime import holders
-from podium.runtime.alerts import Alerting
 from podium.runtime.checkpoints import CheckpointWriter
 from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver, PendingEvent, World
@@ -54,7 +53,6 @@ from podium.runtime.reading import FIRST_RECORDS
 from podium.runtime.reopening import Reopening
 from podium.runtime.run_views import RunViews
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.slots import ConcurrencyLimit
 from podium.runtime.spilling import whole
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks import processes
@@ -64,6 +62,7 @@ from podium.runtime.workspaces import check_workspace, workspace_of
 
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
+    from podium.runtime.alerts import Alerting
     from podium.runtime.tasks.recordings import Recordings
 
 LEASE: Final = DRIVER_LEASE
@@ -281,10 +280,15 @@ class LocalEngine:
         yield session.keeper.keep(driver)
         yield session.lock.refresh()
         yield _keep_up(directory, session.control, driver, state, journal)
-        yield watch_draining(driver, run_id, Alerting(parts.store, parts.clock))
+        yield watch_draining(driver, run_id, self._alerting)
         yield leave_when_idle(parts.store, run_id, driver, no_wait=session.no_wait)
         if session.on_waiting is not None:
             yield report_waiting(driver, session.on_waiting)
+
+    def _alerting(self) -> "Alerting":
+        from podium.runtime.alerts import Alerting
+
+        return Alerting(self._parts.store, self._parts.clock)
 
     def _workspace(self, run: Run, plan: Plan, directory: RunDirectory, *, check: bool) -> Path:
         """Where tasks work; of a run that has started it is made as another process left it."""

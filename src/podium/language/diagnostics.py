@@ -10,7 +10,6 @@ the file and is shown with control characters spelled out, so that it cannot wri
 """
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from enum import StrEnum
 from itertools import islice
 from unicodedata import category, east_asian_width
@@ -151,6 +150,8 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         # Comparing with each takes too long; a slip of the pen seldom changes the first letter or the length much.
         alike = (other for other in candidates if other[:1] == word[:1] and abs(len(other) - len(word)) <= 2)
         candidates = list(islice(alike, _MAX_CANDIDATES))
+    from difflib import get_close_matches  # loaded with the first mistake
+
     near = get_close_matches(word, candidates, n=1, cutoff=0.6)
     return f"Did you mean {quoted(written[near[0]])}?" if near else ""
 

@@ -1,6 +1,5 @@
 """Steps that do one thing: commands, agents, requests, functions, approvals, `set`."""
 
-import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -467,6 +466,8 @@ def _schema(node: Node, names: Names, context: TaskContext) -> dict[str, Any] | 
     found = find_file(node, path, names.problems, context)
     if found is None:
         return None
+    import json
+
     try:
         read = json.loads(found.content)
     except (ValueError, RecursionError):

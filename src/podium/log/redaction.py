@@ -23,7 +23,6 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from itertools import product
-from json import dumps
 from typing import AnyStr, Final, Generic, NamedTuple
 from urllib.parse import quote, quote_plus
 
@@ -178,6 +177,9 @@ def _as_bytes(text: str) -> bytes:
 
 def _json_forms(value: str) -> Iterator[str]:
     """As it stands between the quotes of a JSON string, by the habits of different writers."""
+    # Loaded with the first secret.
+    from json import dumps
+
     for ascii_only, slash, html_safe in product((True, False), repeat=3):
         text = dumps(value, ensure_ascii=ascii_only)[1:-1]
         if slash:

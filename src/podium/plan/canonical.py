@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from hashlib import sha256
-from json.encoder import encode_basestring
 from typing import Any, Final
 
 import msgspec
@@ -34,8 +33,11 @@ def canonical_json(value: Any) -> bytes:
     # Other than the RFC, msgspec orders keys by UTF-8 and writes fractions and large numbers its own way.
     if (quick.isascii() or not _BEYOND_UFFFF.search(quick)) and not _has_other_numbers(quick):
         return quick
+    # Loaded with the first value that msgspec cannot write: most workflows have none.
+    from json.encoder import encode_basestring
+
     written: list[str] = []
-    _write(msgspec.to_builtins(value), written.append)
+    _write(msgspec.to_builtins(value), written.append, encode_basestring)
     try:
         return "".join(written).encode()
     except UnicodeEncodeError as error:
@@ -68,30 +70,30 @@ def canonical_sha256(value: Any) -> str:
     return sha256(canonical_json(value)).hexdigest()
 
 
-def _write(value: Any, put: Callable[[str], None]) -> None:
+def _write(value: Any, put: Callable[[str], None], text: Callable[[str], str]) -> None:
     kind = type(value)
     if kind is str:
-        put(encode_basestring(value))
+        put(text(value))
     elif kind is dict:
         before = "{"
         for key in _sorted(value):
             inner = value[key]
             # Texts are what most values are; a call less for each.
             if type(inner) is str:
-                put(f"{before}{encode_basestring(key)}:{encode_basestring(inner)}")
+                put(f"{before}{text(key)}:{text(inner)}")
             else:
-                put(f"{before}{encode_basestring(key)}:")
-                _write(inner, put)
+                put(f"{before}{text(key)}:")
+                _write(inner, put, text)
             before = ","
         put("{}" if before == "{" else "}")
     elif kind is list or kind is tuple:
         before = "["
         for item in value:
             if type(item) is str:
-                put(f"{before}{encode_basestring(item)}")
+                put(f"{before}{text(item)}")
             else:
                 put(before)
-                _write(item, put)
+                _write(item, put, text)
             before = ","
         put("[]" if before == "[" else "]")
     elif value is None:

@@ -1,6 +1,5 @@
 """Values that are declared before they are given: inputs of a run, fields of a form. One check for all of them."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -37,7 +36,11 @@ def fits(type_: str, value: Any) -> bool:
 
 def parse_text(text: str, type_: str) -> Any:
     """A value that was given as text: everything but a string is written as JSON. Raises ValueError."""
-    return text if type_ == "string" else json.loads(text, parse_constant=_refuse)
+    if type_ == "string":
+        return text
+    import json
+
+    return json.loads(text, parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> Any:

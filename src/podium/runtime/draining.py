@@ -1,12 +1,14 @@
 """Watches over a pause: steps that still run long after it are an operator's business."""
 
 import asyncio
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from podium.errors import PodiumError
-from podium.log.alerts import Alert, AlertCode
 from podium.log.ids import RunId
-from podium.runtime.alerts import Alerting
+
+if TYPE_CHECKING:
+    from podium.runtime.alerts import Alerting
 
 DRAIN_SECONDS: Final = 300.0
 _LOOK_SECONDS: Final = 5.0
@@ -24,8 +26,11 @@ class Draining(Protocol):
         ...
 
 
-async def watch_draining(driver: Draining, run_id: RunId, alerting: Alerting) -> None:
-    """Raise PAUSE_DRAIN_TIMEOUT once for each pause that is not drained in time. By the monotonic clock."""
+async def watch_draining(driver: Draining, run_id: RunId, alerting: "Callable[[], Alerting]") -> None:
+    """Raise PAUSE_DRAIN_TIMEOUT once for each pause that is not drained in time. By the monotonic clock.
+
+    `alerting` is called with the first alert: most runs have none.
+    """
     loop = asyncio.get_running_loop()
     pause, since, alerted = None, 0.0, False
     while True:
@@ -34,10 +39,12 @@ async def watch_draining(driver: Draining, run_id: RunId, alerting: Alerting) ->
         if now != pause:
             pause, since, alerted = now, loop.time(), False
         if pause is not None and not alerted and loop.time() - since >= DRAIN_SECONDS:
-            alerted = await _alert(alerting, run_id, pause, driver.running)
+            alerted = await _alert(alerting(), run_id, pause, driver.running)
 
 
-async def _alert(alerting: Alerting, run_id: RunId, pause: int, running: int) -> bool:
+async def _alert(alerting: "Alerting", run_id: RunId, pause: int, running: int) -> bool:
+    from podium.log.alerts import Alert, AlertCode
+
     steps = "1 step still runs" if running == 1 else f"{running} steps still run"
     message = f"{steps} {DRAIN_SECONDS / 60:g} minutes after the run was paused"
     try:

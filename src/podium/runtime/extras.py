@@ -1,6 +1,5 @@
 """Optional parts of an installation: which modules belong to an extra, and whether they are there."""
 
-from importlib.util import find_spec
 from typing import Final
 
 from podium.errors import PodiumError
@@ -24,6 +23,8 @@ def has_extra(extra: str) -> bool:
 
 
 def _is_found(module: str) -> bool:
+    from importlib.util import find_spec
+
     try:
         return find_spec(module) is not None
     except (ImportError, ValueError):  # a module that was replaced by None, or half unloaded

@@ -14,7 +14,7 @@ from re import sub
 from typing import Any, Final
 from uuid import uuid4
 
-from podium.errors import InvalidId, PodiumError
+from podium.errors import ConcurrencyLimit, InvalidId, PodiumError
 from podium.expressions.evaluate import MISSING
 from podium.expressions.templates import render
 from podium.log.events import EventType, encode_payload
@@ -32,12 +32,6 @@ from podium.runtime.writing import new_event
 
 _LOOK_SECONDS: Final = 0.2
 _STOPS: Final = (b'"signalType":"CANCEL"', b'"signalType":"EMERGENCY_STOP"')
-
-
-class ConcurrencyLimit(PodiumError):
-    """As many runs with this key work as may, and the workflow says that one more is refused."""
-
-    code = "CONCURRENCY_LIMIT"
 
 
 def concurrency_key(plan: Plan, inputs: dict[str, Any], env: dict[str, str]) -> str | None:

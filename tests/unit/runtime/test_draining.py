@@ -32,7 +32,7 @@ def test_a_drain_of_five_minutes_raises_an_alert_once_for_each_pause() -> None:
         clock = VirtualClock()
         store, driver = MemoryStore(clock), Driver()
         await started(store)
-        watching = asyncio.create_task(watch_draining(driver, R1, Alerting(store, clock)))
+        watching = asyncio.create_task(watch_draining(driver, R1, lambda: Alerting(store, clock)))
         driver.draining_since = 1
         await asyncio.sleep(DRAIN_SECONDS - 10)
         assert await alerts(store) == []

@@ -1,6 +1,5 @@
 """What becomes of a step's output: the capped text, lines or JSON, what it must contain, the values it leaves."""
 
-import json
 import os
 import stat
 from collections.abc import Sequence
@@ -77,6 +76,8 @@ def lines_of(text: str) -> list[str]:
 
 
 def parse_json(text: str) -> Any:
+    import json
+
     try:
         return json.loads(text, parse_constant=_no_json)
     except (ValueError, RecursionError) as error:

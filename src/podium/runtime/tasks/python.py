@@ -7,10 +7,10 @@ the function prints is the step's log, what it returns is the step's output.
 
 import asyncio
 import inspect
-import json
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 from podium.errors import PodiumError
 from podium.expressions.evaluate import EvaluationError
@@ -43,8 +43,16 @@ from podium.runtime.tasks.output import STDERR_TAIL, Output, Pipe, open_pipes
 from podium.runtime.tasks.workers import Worker, Workers
 from podium.text import reason_of, typed_reason
 
-# Made once: `json.dumps` would make another for every call.
-_as_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+if TYPE_CHECKING:
+    from json import JSONEncoder
+
+
+@cache
+def _json_encoder() -> "JSONEncoder":
+    """Made once: `json.dumps` would make another for every call."""
+    from json import JSONEncoder
+
+    return JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 class PythonTasks:
@@ -171,7 +179,7 @@ async def _wait_for(result: Awaitable[Any], prepared: "Prepared", stopping: Canc
 
 def _returned(value: Any, prepared: "Prepared") -> TaskResult | Awaitable[TaskResult]:
     try:
-        text = _as_json(value)
+        text = _json_encoder().encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         return failed(
             1, "NOT_JSON", f"the function returned a value that is not JSON: {error}", retryable=False
@@ -232,7 +240,7 @@ class Prepared:
             return failed(1, error.code, str(error), **facts)
         if values:
             facts["outputs"] = values
-        text = _as_json(answer["result"])
+        text = _json_encoder().encode(answer["result"])
         ended = self.given(answer["result"], text, facts)
         return ended if isinstance(ended, TaskResult) else await ended
 

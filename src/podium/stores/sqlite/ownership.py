@@ -4,7 +4,6 @@ A slot is a live lease of a run; limits count these leases inside the transactio
 moment at which more runs are live than a limit allows.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -12,6 +11,7 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import apsw
+import msgspec
 
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
@@ -238,7 +238,7 @@ def _first_waiting(db: apsw.Connection, at: Moment, tenant: str, full: set[Scope
     if (tenant, "tenant", tenant) in full:
         return None
     closed = [
-        json.dumps([name for of, scope, name in full if (of, scope) == (tenant, kind)])
+        msgspec.json.encode([name for of, scope, name in full if (of, scope) == (tenant, kind)]).decode()
         for kind in ("project", "plan", "concurrency")
     ]
     row: Any | None = db.execute(_FIRST_WAITING, (tenant, at.text, at.boot, at.elapsed, *closed)).fetchone()

@@ -1,6 +1,7 @@
 """Snapshots and wake-ups in SQL."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import apsw
@@ -21,8 +22,8 @@ _SAVE_STEP: Final = (
     "ON CONFLICT (run, step_id) DO UPDATE SET body = excluded.body"
 )
 _encode: Final = msgspec.json.encode
-_summary: Final = msgspec.json.Decoder(RunSummary).decode
-_step: Final = msgspec.json.Decoder(StepSnapshot).decode
+# Made with the first of each type: a process that drives a run reads none.
+_decoder: Final = cache(msgspec.json.Decoder)
 
 
 def save(db: apsw.Connection, run_id: str, summary: RunSummary, changed: Sequence[StepSnapshot]) -> None:
@@ -34,12 +35,13 @@ def save(db: apsw.Connection, run_id: str, summary: RunSummary, changed: Sequenc
 
 def load_summary(db: apsw.Connection, run_id: str) -> RunSummary | None:
     row = db.execute("SELECT body FROM summaries WHERE run = ?", (number_of(db, run_id),)).fetchone()
-    return _summary(row[0]) if row is not None else None
+    return _decoder(RunSummary).decode(row[0]) if row is not None else None
 
 
 def load_steps(db: apsw.Connection, run_id: str, after: str, limit: int) -> list[StepSnapshot]:
     sql = "SELECT body FROM steps WHERE run = ? AND step_id > ? ORDER BY step_id LIMIT ?"
-    return [_step(body) for (body,) in db.execute(sql, (number_of(db, run_id), after, limit))]
+    decode = _decoder(StepSnapshot).decode
+    return [decode(body) for (body,) in db.execute(sql, (number_of(db, run_id), after, limit))]
 
 
 def find_steps(db: apsw.Connection, run_id: str, step_ids: Sequence[str]) -> list[StepSnapshot]:
@@ -48,7 +50,8 @@ def find_steps(db: apsw.Connection, run_id: str, step_ids: Sequence[str]) -> lis
         db.execute("SELECT body FROM steps WHERE run = ? AND step_id = ?", (number, step_id)).fetchone()
         for step_id in step_ids
     )
-    return [_step(row[0]) for row in rows if row is not None]
+    decode = _decoder(StepSnapshot).decode
+    return [decode(row[0]) for row in rows if row is not None]
 
 
 def due(db: apsw.Connection, before: Timestamp, limit: int) -> list[WakeUp]:
