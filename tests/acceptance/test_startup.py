@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: a, command: ["false"]}]\n'
@@ -44,3 +45,41 @@ def test_a_run_that_goes_well_imports_nothing_for_signals_takeovers_and_hints(tm
     assert loaded.isdisjoint({"hmac", "secrets", "random", "shlex", "pwd"})
     assert loaded.isdisjoint({"podium.operations.explaining", "podium.operations.signals"})
     assert loaded.isdisjoint({"podium.runtime.takeover", "podium.runtime.restoring", "podium.cli.following"})
+
+
+# What a run of commands that go well has no use for, and what needs it.
+SELDOM = {
+    "--env-file": {"podium.operations.env_files", "podium.secrets.dotenv", "hmac"},
+    "a concurrency key": {"podium.runtime.slots", "podium.runtime.signalling"},
+    "a pause that is not drained": {"podium.runtime.alerts", "podium.log.alerts", "podium.ports.bus"},
+    "a rerun": {"podium.runtime.beside"},
+    "a resumed run that ends again": {"podium.cli.reopened", "podium.cli.reasons"},
+    "a Python step": {"podium.runtime.tasks.python", "podium.runtime.tasks.workers"},
+    "lists and upkeep of the store": {"podium.stores.sqlite.tenants", "podium.stores.sqlite.maintenance"},
+    "a misspelled word": {"difflib"},
+    "values that are parsed from text, secrets, fractions": {"json"},
+    "an optional package": {"importlib.util"},
+}
+
+
+def test_a_run_of_commands_imports_nothing_that_its_workflow_does_not_use(tmp_path: Path) -> None:
+    (tmp_path / "w.yaml").write_text(WORKFLOW.replace("false", "true"))
+    loaded = loaded_by(tmp_path, "run", "w.yaml")
+    needless = {need: found for need, modules in SELDOM.items() if (found := loaded & modules)}
+    assert needless == {}
+
+
+def test_a_run_defines_no_dataclass(tmp_path: Path) -> None:
+    """Each takes half a millisecond at every start; a struct takes next to nothing."""
+    (tmp_path / "w.yaml").write_text(WORKFLOW.replace("false", "true"))
+    loaded = loaded_by(tmp_path, "run", "w.yaml")
+    ours = {name for name in loaded if name.startswith("podium.")}
+    defining = {name for name in ours if "@dataclass" in _source_of(name)}
+    assert defining == set()
+
+
+def _source_of(module: str) -> str:
+    found = find_spec(module)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).read_text()

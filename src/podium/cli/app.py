@@ -13,7 +13,7 @@ import gc
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from io import StringIO, TextIOWrapper
 from typing import Final
@@ -111,6 +111,24 @@ _COMMANDS: Final = {
 }
 
 
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """While parts of the program are imported nothing is garbage; they live as long as the process."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        _collect_from_here()
+
+
+def _collect_from_here() -> None:
+    gc.freeze()
+    gc.enable()
+
+
 class _LazyGroup(click.Group):
     """Knows its commands by name and imports one only to run it."""
 
@@ -123,8 +141,7 @@ class _LazyGroup(click.Group):
         module, attribute, _ = _COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(module), attribute)
         if not gc.isenabled():
-            gc.freeze()
-            gc.enable()
+            _collect_from_here()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

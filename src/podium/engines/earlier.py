@@ -73,8 +73,6 @@ class EarlierRun:
         """The tasks of a rerun: some have ended in the earlier run."""
         if not self._is_rerun:
             return tasks
-        from podium.runtime.beside import beside
-
         earlier = await results_before(self._store, self._original, self._step) or {}
         earlier |= await results_beside(self._store, self._original, self._plan, self._step)
         values = self._parts.values(self._original)()

@@ -11,7 +11,7 @@ import asyncio
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -25,8 +25,6 @@ from podium.machine.commands import RunTask
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import PLAIN_WORK, Plan, Step
 from podium.ports.store import EventLog, Store
-from podium.runtime.beside import beside, completed_beside, same_visits
-from podium.runtime.continued import Continued
 from podium.runtime.drive import Tasks
 from podium.runtime.fingerprints import Fingerprints, digest_of
 from podium.runtime.reading import READ_BATCH, records_of
@@ -35,6 +33,9 @@ from podium.runtime.spilling import Values, hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder, TaskResult
 from podium.text import reason_of
+
+if TYPE_CHECKING:
+    from podium.runtime.continued import Continued
 
 _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
 # How far `cache: true` looks back.
@@ -64,6 +65,8 @@ async def results_beside(
     log: EventLog, original: RunId, plan: Plan, step: str
 ) -> dict[tuple[str, int], TaskResult]:
     """What completed beside the step, whenever that was; by the paths that the rerun has for it."""
+    from podium.runtime.beside import beside, completed_beside, same_visits
+
     if beside(plan, step) is None:
         return {}
     continued, reached = await _continued(log, original, step)
@@ -81,8 +84,10 @@ async def results_beside(
     }
 
 
-async def _continued(log: EventLog, original: RunId, step: str) -> tuple[Continued, int]:
+async def _continued(log: EventLog, original: RunId, step: str) -> "tuple[Continued, int]":
     """And the record with which the step was first reached."""
+    from podium.runtime.continued import Continued
+
     continued, reached, last = Continued(), 0, 0
     async for record in records_of(log, original):
         continued.note(record)

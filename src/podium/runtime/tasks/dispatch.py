@@ -26,12 +26,12 @@ from podium.runtime.tasks.order import (
     stopped,
     timed_out,
 )
-from podium.runtime.tasks.python import PythonTasks
 from podium.runtime.tasks.truncate import fitted
 from podium.text import typed_reason, without_credentials
 
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
+    from podium.runtime.tasks.python import PythonTasks
     from podium.runtime.tasks.recordings import Recordings
 
 
@@ -68,12 +68,9 @@ class RunTasks:
         self._run = run
         self._reuse = reuse
         self._commands = CommandTasks(host)
-        self._python = PythonTasks(host)
-        self._closing: list[Callable[[], Awaitable[None]]] = [self._python.close]
-        self._performers: dict[type, Performer] = {
-            Command: self._commands,
-            Python: self._python,
-        }
+        self._python: PythonTasks | None = None
+        self._closing: list[Callable[[], Awaitable[None]]] = []
+        self._performers: dict[type, Performer] = {Command: self._commands}
         self._providers = providers
         self._recordings = recordings
         self._stopping: dict[tuple[str, int], CancelToken] = {}
@@ -119,7 +116,7 @@ class RunTasks:
         if self._reuse is not None and not self._reuse.has_no_inputs(order):
             return self._result(order, stopping)
         try:
-            begun = self._python.begin(order, stopping)
+            begun = (self._python or self._load_python()).begin(order, stopping)
         except Exception as defect:
             return self._failed_by(defect, order)
         if isinstance(begun, TaskResult):
@@ -156,8 +153,17 @@ class RunTasks:
             result.payload = masked(result.payload, self._host.redactor)
         return fitted(result)
 
+    def _load_python(self) -> "PythonTasks":
+        from podium.runtime.tasks.python import PythonTasks
+
+        self._python = self._performers[Python] = python = PythonTasks(self._host)
+        self._closing.append(python.close)
+        return python
+
     def _performer(self, body: type) -> Performer | None:
-        if body is Http and Http not in self._performers:
+        if body is Python and self._python is None:
+            self._load_python()
+        elif body is Http and Http not in self._performers:
             # Loaded with the first of them: most runs have none, and it takes a while.
             from podium.runtime.tasks.http import HttpTasks
 

@@ -41,12 +41,10 @@ from podium.stores import rules, texts
 from podium.stores.sqlite import (
     checkpoints,
     log,
-    maintenance,
     migrations,
     outbox,
     ownership,
     snapshots,
-    tenants,
 )
 from podium.stores.sqlite import contents as contents_sql
 from podium.stores.sqlite.appending import Append
@@ -423,6 +421,8 @@ class SqliteStore:
     # --- maintenance ------------------------------------------------------------------------------
 
     async def prune(self, run_id: RunId) -> None:
+        from podium.stores.sqlite import maintenance
+
         await self._writer.write(
             lambda db: maintenance.remove(db, self._writer.moment, run_id), touches=run_id
         )
@@ -430,13 +430,19 @@ class SqliteStore:
             await asyncio.sleep(0)  # others come in between, and it can be cut short
 
     async def stats(self) -> StoreStats:
+        from podium.stores.sqlite import maintenance
+
         return await self._scan(maintenance.stats)
 
     async def problems(self) -> list[str]:
+        from podium.stores.sqlite import maintenance
+
         return await self._in_thread(lambda: maintenance.all_problems(self._database))
 
     async def backup(self, target: Path) -> None:
         """Copy the database as it is now, while others go on writing."""
+        from podium.stores.sqlite import maintenance
+
         await self._in_thread(lambda: maintenance.backup(self._database, target))
 
     async def vacuum(self) -> None:
@@ -481,9 +487,13 @@ class SqliteTenantRuns:
         self._store = store
 
     async def find(self, tenant_id: str, run_id: str) -> Run:
+        from podium.stores.sqlite import tenants
+
         return self._store._read(lambda db: tenants.find(db, tenant_id, run_id))
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
+        from podium.stores.sqlite import tenants
+
         last = texts.cursor_of(query)
         if not texts.could_be_kept(tenant_id, query.project_id, query.environment_id, query.plan_id):
             return RunPage(runs=(), cursor=None)
