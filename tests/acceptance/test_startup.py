@@ -53,7 +53,7 @@ SELDOM = {
     "a concurrency key": {"podium.runtime.slots", "podium.runtime.signalling"},
     "a pause that is not drained": {"podium.runtime.alerts", "podium.log.alerts", "podium.ports.bus"},
     "a rerun": {"podium.runtime.beside"},
-    "a resumed run that ends again": {"podium.cli.reopened", "podium.cli.reasons"},
+    "a resumed run": {"podium.operations.resume", "podium.operations.driving", "podium.operations.pausing"},
     "a Python step": {"podium.runtime.tasks.python", "podium.runtime.tasks.workers"},
     "lists and upkeep of the store": {"podium.stores.sqlite.tenants", "podium.stores.sqlite.maintenance"},
     "a misspelled word": {"difflib"},

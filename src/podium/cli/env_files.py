@@ -3,15 +3,17 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
 from podium.cli.paths import GivenPath
 from podium.errors import PodiumError
-from podium.files import FileNotUsable, read_regular
-from podium.operations.env_files import EnvFile
 from podium.text import reason_of, visible
+
+if TYPE_CHECKING:
+    from podium.operations.env_files import EnvFile
+    from podium.ports.engine import EnvFiles
 
 Command: TypeAlias = Callable[..., Any]
 # Far more than the environment of a process can hold.
@@ -28,20 +30,31 @@ def env_file_option(command: Command) -> Command:
     )(command)
 
 
-def use_env_files(paths: Sequence[Path]) -> tuple[EnvFile, ...]:
+def use_env_files(paths: Sequence[Path]) -> "tuple[EnvFile, ...]":
     """Read them and set what they say for this process; its children inherit it."""
-    files = tuple(EnvFile(path, _read(path)) for path in paths)
+    files = tuple(_read(path) for path in paths)
     for file in files:
         os.environ.update(file.values)
     return files
 
 
-def _read(path: Path) -> dict[str, str]:
+def facts_to_keep(files: "Sequence[EnvFile]") -> "EnvFiles | None":
+    """What a new run keeps of its files."""
+    if not files:
+        return None
+    from podium.operations.env_files import kept_facts
+
+    return kept_facts(files)
+
+
+def _read(path: Path) -> "EnvFile":
+    from podium.files import FileNotUsable, read_regular
+    from podium.operations.env_files import EnvFile
     from podium.secrets.dotenv import parse_dotenv
 
     try:
         content = read_regular(path, max_bytes=_MAX_BYTES, what="lines NAME=value")
-        return parse_dotenv(content.decode(), str(path))
+        return EnvFile(path, parse_dotenv(content.decode(), str(path)))
     except FileNotUsable:
         raise
     except (OSError, ValueError, PodiumError) as error:

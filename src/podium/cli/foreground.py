@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 import click
 
-from podium.cli.app import FAILED
+from podium.cli.app import FAILED, importing
 from podium.cli.env_files import env_file_option
 from podium.cli.hints import given_runs, print_notice, print_reason, say
 from podium.cli.interrupts import interruptible
@@ -137,11 +137,13 @@ class Foreground:
         return await self._drive(parts, ready, partial(interruptible, immediately=False), is_new=False)
 
     async def _work(self, work: Callable[[Parts], Awaitable[RunEnded]], *, create: bool) -> RunEnded:
-        opened = await open_store(self._store, create=create)
+        with importing():
+            opened = await open_store(self._store, create=create)
         following = asyncio.create_task(self._view.follow())
         parts = use_case_parts(opened, self._folder, print_notice, recordings=self._recordings)
         try:
-            parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
+            with importing():
+                parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
             ended = await work(parts)
             self._reasons = await self._explain(parts, ended)
             return ended

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 def print_json(value: object) -> None:
     """In ASCII: whatever a file contains, nothing in the output can write to a terminal or fail to be encoded."""
+    import json
+
     click.echo(json.dumps(value, indent=2))
 
 
@@ -27,6 +28,8 @@ def spelled_json(text: str) -> str:
     """The same JSON, with every character that cannot be seen spelled out: JSON itself leaves some to the terminal."""
     if text.isprintable():
         return text
+    import json
+
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 

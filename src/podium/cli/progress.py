@@ -28,7 +28,6 @@ from podium.log.payloads import (
 )
 from podium.log.transitions import STEP_ENDS
 from podium.log.usage import describe_usage
-from podium.operations.logs import is_of_an_agent
 from podium.plan.plan import Plan
 from podium.ports.engine import Notice, RunEnded
 from podium.runtime.rundir import RunDirectory
@@ -217,6 +216,8 @@ class Lines(Quiet):
 
 def _is_for_programs(file: Path) -> bool:
     """Whether it is what an agent's program writes; people get its progress."""
+    from podium.operations.logs import is_of_an_agent
+
     return file.suffix == ".out" and is_of_an_agent(file)
 
 

@@ -7,16 +7,14 @@ from typing import Any, Unpack
 import click
 
 from podium.cli.app import INVALID_FILE
-from podium.cli.env_files import use_env_files
+from podium.cli.env_files import facts_to_keep, use_env_files
 from podium.cli.foreground import Foreground, Options, foreground_options
 from podium.cli.hints import print_notice, say
 from podium.cli.output import print_diagnostics
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
-from podium.operations.env_files import kept_facts
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.parts import Parts, require
-from podium.operations.resume import Replacement, changed_request, resume_run
 from podium.operations.workflows import load_workflow, looks_like_contract
 from podium.plan.plan import Plan
 from podium.ports.engine import RunEnded, RunRequest
@@ -80,7 +78,7 @@ def run(
     if dry_run:
         return _show_plan(file, plan, workspace, replays=replays)
     folder = workspace if workspace is not None else Path.cwd()
-    request = RunRequest(plan, given, run_id, content, folder, env_files=kept_facts(variables))
+    request = RunRequest(plan, given, run_id, content, folder, env_files=facts_to_keep(variables))
     # Before the store is opened: it might be made for this run.
     require(check_run(plan, folder, replays=replays), print_notice)
     foreground = Foreground(options, plan=plan, continues=False)
@@ -132,6 +130,8 @@ def resume(
     from one to another may not. With --changed a new run takes over every step that has completed and would be carried
     out with the same command, inputs and files, and says for each why, or why not.
     """
+    from podium.operations.resume import Replacement, changed_request, resume_run
+
     raised = _parse_budgets(budgets)
     if budgets and changed:
         raise click.UsageError(

@@ -6,15 +6,15 @@ Every way to begin (start, resume, rerun) ends in a `ReadyRun`; what becomes of 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
 from podium.machine.obligations import Obligation
-from podium.operations.driving import open_driver, undriven
 from podium.operations.parts import Parts
 from podium.ports.engine import Driving, Notice, Observer, RunEnded
 from podium.ports.store import Store
@@ -29,8 +29,7 @@ LOOK_SECONDS: Final = 0.2
 OnDriving = Callable[[Driving], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyRun:
+class ReadyRun(msgspec.Struct, frozen=True):
     """A run that this process may drive now."""
 
     run_id: RunId
@@ -48,8 +47,7 @@ def _not_interrupted() -> AbstractContextManager[OnDriving | None]:
     return nullcontext()
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """How a front end watches a run. Its observers see a run that is driven here, and one that is followed."""
 
     observers: Sequence[Observer] = ()
@@ -84,6 +82,8 @@ async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: floa
 
 async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed: int) -> RunEnded:
     """Drive the run if no living process does, else show what that one does; to the end of the run."""
+    from podium.operations.driving import open_driver
+
     if ready.is_paused:
         await _let_continue(parts, ready.run_id)
     follower: Follower | None = None
@@ -152,6 +152,8 @@ class Follower:
 
 async def until_undriven(store: Store, run: Run, *, after: int) -> AsyncIterator[list[EventRecord]]:
     """The events of a run as they come, until it has ended or no living process drives it."""
+    from podium.operations.driving import undriven
+
     run_id = run.identity.run_id
     while True:
         run = await store.get_run(run_id)

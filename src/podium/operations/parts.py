@@ -1,8 +1,9 @@
 """What every use case works with. `wiring` picks the real parts; tests and programs may pick others."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from podium.log.runs import Run
 from podium.plan.plan import Plan
@@ -16,8 +17,7 @@ from podium.runtime.spilling import MakeFolder, RunValues, values_of
 from podium.text import visible
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True):
     store: Store
     clock: Clock
     # Where the directories of runs are.

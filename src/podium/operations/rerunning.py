@@ -2,9 +2,10 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from shlex import quote
+
+import msgspec
 
 from podium.log.ids import RunId
 from podium.log.runs import Run
@@ -38,7 +39,7 @@ async def rerun_run(
         parts.store, parts.runs, RunId(run_id), step, new_id, payloads=parts.payloads
     )
     parts.require_needs(request.plan, request.workspace)
-    return replace(request, env_files=kept_facts(env_files))
+    return msgspec.structs.replace(request, env_files=kept_facts(env_files))
 
 
 async def rerun_request(
@@ -59,7 +60,7 @@ async def rerun_request(
             f"run {original!r} never came to a step {step!r}; `podium events {original}` shows those it came to"
         )
     request = await _request(store, directory, run, plan, payloads)
-    return replace(request, run_id=run_id, rerun_from=step)
+    return msgspec.structs.replace(request, run_id=run_id, rerun_from=step)
 
 
 async def changed_request(
@@ -78,7 +79,7 @@ async def changed_request(
     plan_now = plan if plan is not None else await load_plan(store, directory, run)
     request = await _request(store, directory, run, plan_now, payloads)
     inputs = check_inputs(request.inputs, request.plan.workflow) if plan is not None else request.inputs
-    return replace(
+    return msgspec.structs.replace(
         request,
         inputs=inputs,
         run_id=run_id,

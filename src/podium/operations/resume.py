@@ -4,9 +4,11 @@ Everything that can be wrong is found before anything about the run changes.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from podium.log.ids import RunId
 from podium.log.runs import Run
@@ -81,7 +83,7 @@ async def changed_request(
         parts.store, parts.runs, RunId(run_id), new_id, plan=plan, source=source, payloads=parts.payloads
     )
     parts.require_needs(request.plan, request.workspace)
-    return replace(request, env_files=kept_facts(env_files))
+    return msgspec.structs.replace(request, env_files=kept_facts(env_files))
 
 
 async def require_env_files(parts: Parts, run: Run, files: Sequence[EnvFile], command: str) -> None:

@@ -1,11 +1,11 @@
 """A driver that has lost its run starts nothing, also what it could start without writing to the log."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from podium.errors import StaleFence, StoreUnavailable
 from podium.log.events import EventType
