@@ -7,9 +7,10 @@ must not be found weeks later by the first workflow that needs it.
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from podium.errors import PodiumError
 from podium.files import FileNotUsable, read_regular
@@ -34,12 +35,11 @@ class InvalidConfiguration(PodiumError):
     code = "CONFIG_INVALID"
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(msgspec.Struct, frozen=True):
     permissions: Permissions = "private"
     # By model; checked by the providers that use them.
-    prices: Mapping[str, Any] = field(default_factory=dict)
-    secrets: "Mapping[str, SecretSource]" = field(default_factory=dict)
+    prices: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    secrets: "Mapping[str, SecretSource]" = msgspec.field(default_factory=dict)
 
 
 _NOTHING: Final = Configuration()

@@ -59,6 +59,7 @@ SELDOM = {
     "a misspelled word": {"difflib"},
     "values that are parsed from text, secrets, fractions": {"json"},
     "an optional package": {"importlib.util"},
+    "a configured secret": {"podium.secrets.sources", "podium.secrets.command"},
 }
 
 

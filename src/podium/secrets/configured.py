@@ -9,11 +9,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from podium.errors import PodiumError
 from podium.ports.secrets import SecretLookup
-from podium.secrets.sources import SecretSource, VariableSource
+
+if TYPE_CHECKING:
+    from podium.secrets.sources import SecretSource
 
 _KEEP_SECONDS: Final = 60.0
 # Long enough for the checks of one command: a source that takes long to fail is not asked twice.
@@ -26,7 +28,7 @@ class ConfiguredSecrets(SecretLookup):
 
     def __init__(
         self,
-        sources: Callable[[], Mapping[str, SecretSource]],
+        sources: "Callable[[], Mapping[str, SecretSource]]",
         variables: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -47,9 +49,12 @@ class ConfiguredSecrets(SecretLookup):
 
     @property
     def variables(self) -> frozenset[str]:
-        return frozenset(
-            source.name for source in self._sources().values() if isinstance(source, VariableSource)
-        )
+        sources = self._sources()
+        if not sources:
+            return frozenset()
+        from podium.secrets.sources import VariableSource
+
+        return frozenset(source.name for source in sources.values() if isinstance(source, VariableSource))
 
     def prefetch(self, names: Iterable[str]) -> None:
         sources = self._sources()
@@ -64,14 +69,14 @@ class ConfiguredSecrets(SecretLookup):
         source = self._sources().get(name)
         return source.warning() if source is not None else None
 
-    def _value(self, source: SecretSource) -> str:
+    def _value(self, source: "SecretSource") -> str:
         outcome = self._outcome(source)
         if isinstance(outcome, PodiumError):
             # A new one each time: an error that is raised again would grow a longer traceback with every run.
             raise type(outcome)(str(outcome))
         return outcome
 
-    def _outcome(self, source: SecretSource) -> str | PodiumError:
+    def _outcome(self, source: "SecretSource") -> str | PodiumError:
         known = self._known.get(source)
         if known is not None and self._clock() - known[0] < _keep_seconds(known[1]):
             return known[1]
