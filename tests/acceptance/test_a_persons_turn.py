@@ -81,3 +81,31 @@ def test_the_live_view_shows_what_is_asked_and_keeps_it_visible(place: Place, co
         terminal.shows(f"podium approve {place.run_id} 'Ask now'")
     terminal.type("y")
     assert terminal.ends() == 0
+
+
+@pytest.mark.parametrize("mode", ["run", "resume"])
+def test_a_question_at_a_terminal_has_a_line_of_its_own_above_the_live_view(place: Place, mode: str) -> None:
+    place.write("steps: [{name: First, command: ['true']}, {name: Ask, approval: 'Publish?'}]")
+    arguments = ["run", "w.yaml", "--run-id", place.run_id]
+    if mode == "resume":
+        place.run(*arguments, "--no-wait", code=5)
+        arguments = ["resume", place.run_id]
+    terminal = Terminal(place, *arguments)
+    before = terminal.shows("Ask: approve? [y/n]")
+    erased, line_break, drawn = "\x1b[2K", "\r\n", "\x1b[?25l"
+    assert before.endswith((erased, line_break, drawn)), before[-200:]
+    terminal.type("y")
+    assert terminal.ends() == 0
+
+
+def test_a_step_that_a_cancel_stopped_is_in_doubt_by_the_attempt_that_ran(place: Place) -> None:
+    place.write(PAYS)
+    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "--quiet")
+    until((place.folder / "begun").exists)
+    process.terminate()
+    assert ended(process)[0] == 2
+    said = place.run("resume", place.run_id, "--no-wait", code=5).stdout
+    assert "x  Pay: interrupted" in said
+    assert "step 'Pay' was interrupted" in said
+    assert "attempt 2" not in said
+    assert (place.folder / "paid").read_text() == "paid\n"

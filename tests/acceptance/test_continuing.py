@@ -103,6 +103,26 @@ def test_why_names_some_of_many_failed_iterations_and_counts_the_rest(place: Pla
     assert len(why.splitlines()) < 30
 
 
+def test_a_resume_that_starts_nothing_names_some_of_many_failed_iterations(place: Place) -> None:
+    pay = 'command: [sh, -c, "echo x >> begun; sleep 60"], idempotent: false, on_doubt: fail'
+    place.write(f"""
+        max_parallel: 8
+        steps:
+          - name: L
+            for_each: {{items: {list(range(8))}, parallel: true, steps: [{{name: Pay, {pay}}}]}}
+    """)
+    process = place.begin("run", "w.yaml", "--run-id", place.run_id, "-q")
+    begun = place.folder / "begun"
+    until(lambda: begun.exists() and begun.read_text().count("x") == 8)
+    process.terminate()
+    assert ended(process)[0] == 2
+    said = place.run("resume", place.run_id, "-q", code=1).stdout
+    assert "the run ended again immediately; no step ran:" in said
+    assert said.count("failed, and the run ended because of it") == 5
+    assert f"3 more; `podium runs show {place.run_id}`" in said
+    assert begun.read_text().count("x") == 8
+
+
 @pytest.mark.rule("OP12")
 def test_a_branch_that_was_stopped_because_another_failed_is_in_doubt(place: Place) -> None:
     place.write("""

@@ -470,13 +470,15 @@ class Terminal:
         )
         os.close(theirs)
 
-    def shows(self, text: str) -> None:
+    def shows(self, text: str) -> str:
+        """Wait for the text. What was written up to it."""
         shown = ""
         deadline = time.monotonic() + 20
         while text not in shown:
             ready, _, _ = select.select([self._ours], [], [], 0.1)
             shown += os.read(self._ours, 4096).decode(errors="replace") if ready else ""
             assert time.monotonic() < deadline, shown
+        return shown.partition(text)[0]
 
     def type(self, text: str) -> None:
         os.write(self._ours, f"{text}\n".encode())

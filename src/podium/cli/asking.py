@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import Final
 
@@ -31,8 +31,10 @@ _ANSWERS_IN_DOUBT: Final = {**_ANSWERS, "r": "RETRY_STEP", "s": "SKIP_STEP"}
 class Questions:
     """Looks on, and asks whenever one approval is the only thing that is waited for."""
 
-    def __init__(self, store: Store, plan: Plan) -> None:
+    def __init__(self, store: Store, plan: Plan, typed: Callable[[int], None]) -> None:
         self._store = store
+        # Called with the number of lines that the terminal has echoed.
+        self._typed = typed
         # The options that fill in a form, for those that need more than a yes.
         self._needed = {
             path: field_options(step.body.form)
@@ -110,6 +112,7 @@ class Questions:
     def _answered(self) -> None:
         """A line is there. It may be the end of the input: then nobody answers here any more."""
         line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
+        self._typed(line.count("\n"))
         answers = _ANSWERS_IN_DOUBT if self._about is not None and self._about == self._in_doubt else _ANSWERS
         answer = answers.get(line.strip().lower())
         if not line:

@@ -13,7 +13,7 @@ import click
 
 from podium.cli.app import FAILED, importing
 from podium.cli.env_files import env_file_option
-from podium.cli.hints import given_runs, print_notice, print_reason, say
+from podium.cli.hints import given_runs, print_causes, print_notice, print_reason, say
 from podium.cli.interrupts import interruptible
 from podium.cli.output import surviving, surviving_lost_output
 from podium.cli.paths import GivenPath
@@ -184,7 +184,7 @@ class Foreground:
         from podium.cli.asking import Questions
 
         run = await parts.store.get_run(run_id)
-        questions = Questions(parts.store, await parts.plan_of(run))
+        questions = Questions(parts.store, await parts.plan_of(run), self._view.typed)
         turn.on_doubt = partial(questions.doubt, run.identity)
         questions.recall(run.identity, notes)
         return [questions.observe]
@@ -208,14 +208,14 @@ class Foreground:
         err = isinstance(self._view, JsonLines)
         if ended.event_type == LEFT:
             click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
-        else:
-            self._view.end(ended)
-            if self._reasons:
-                click.echo("the run ended again immediately; no step ran:", err=err)
-        for reason in self._reasons:
-            print_reason(reason, err=err)
-        if ended.event_type == LEFT:
+            for reason in self._reasons:
+                print_reason(reason, err=err)
             say(f"then continue: `podium resume {ended.run_id}`", err=err)
+            return
+        self._view.end(ended)
+        if self._reasons:
+            click.echo("the run ended again immediately; no step ran:", err=err)
+            print_causes(self._reasons, ended.run_id, err=err)
 
     def _exit_code(self, ended: RunEnded) -> int:
         """How the run ended is told by the exit code, whatever could be printed."""

@@ -5,6 +5,7 @@ command that is printed carries it, if that command has the option.
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,7 @@ from podium.text import visible, without_credentials
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
 
+_MAX_CAUSES: Final = 5
 _COMMAND: Final = re.compile(r"`(podium [^`\n]+)`")
 # What was given on the command line, by option.
 _given: dict[str, str] = {}
@@ -82,6 +84,14 @@ def _options_of(words: list[str]) -> set[str]:
 def print_reason(reason: "Reason", *, err: bool = False) -> None:
     for line in lines_of(reason):
         click.echo(line, err=err)
+
+
+def print_causes(reasons: "Sequence[Reason]", run_id: str, *, err: bool = False) -> None:
+    """The steps that ended a run. A loop can have thousands: then some of them, and how many more there are."""
+    for reason in reasons[:_MAX_CAUSES]:
+        print_reason(reason, err=err)
+    if (more := len(reasons) - _MAX_CAUSES) > 0:
+        say(f"  {more} more; `podium runs show {visible(run_id)}` lists all steps", err=err)
 
 
 def lines_of(reason: "Reason") -> list[str]:

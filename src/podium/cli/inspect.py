@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from podium.cli.following import saying_when_undriven
-from podium.cli.hints import print_reason, reason_json, say
+from podium.cli.hints import print_causes, print_reason, reason_json, say
 from podium.cli.output import print_json
 from podium.cli.storing import json_option, store_option, tenant_option, using_parts
 from podium.log.transitions import TERMINAL
@@ -17,7 +17,6 @@ from podium.operations.reports import RunReport, as_html, as_json, as_markdown, 
 from podium.text import visible
 
 # Of a graph in which many steps failed, the first ones are enough.
-_MAX_CAUSES: Final = 5
 _FORMATS: Final = {"md": as_markdown, "html": as_html}
 
 
@@ -44,10 +43,9 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
         click.echo(f"run {visible(run_id)} is {explained.status.lower()}{substatus}:")
     if explained.undriven is not None:
         say(f"  {explained.undriven.text()}")
-    for reason in (*explained.reasons, *explained.if_resumed[:_MAX_CAUSES]):
+    for reason in explained.reasons:
         print_reason(reason)
-    if (more := len(explained.if_resumed) - _MAX_CAUSES) > 0:
-        say(f"  {more} more; `podium runs show {visible(run_id)}` lists all steps")
+    print_causes(explained.if_resumed, run_id)
     for text in report.notes():
         click.echo(f"  {visible(text)}")
     return 0

@@ -1,13 +1,17 @@
 """The live view at a terminal: what runs, how far agents are, loops as one line, failures with their last output."""
 
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
+from rich.control import Control
 from rich.live import Live
 from rich.text import Text
 
+from podium.cli.above_live import AboveLive
 from podium.cli.hints import lines_of
 from podium.cli.progress import Lines, line_of, print_reuse
 from podium.log.events import EventRecord, EventType
@@ -36,14 +40,24 @@ class LiveView(Lines):
         # What a person has to do stays visible until it is done.
         self._waits: Sequence[Reason] = ()
         self._console = Console()
+        self._redirected = ExitStack()
         self._live = Live(
-            console=self._console, refresh_per_second=8, get_renderable=self._now, transient=True
+            console=self._console,
+            refresh_per_second=8,
+            get_renderable=self._now,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
         )
 
     def begin(self, run_id: RunId) -> None:
         self.run_id = run_id
         self._console.print(Text(f"{visible(self._name)}  run {run_id}", style="bold"))
         self._live.start()
+        self._redirected.enter_context(redirect_stdout(AboveLive(self._console, sys.stdout)))
+        # What goes to a file stays there.
+        if sys.stderr.isatty():
+            self._redirected.enter_context(redirect_stderr(AboveLive(self._console, sys.stderr)))
 
     def observe(self, records: Sequence[EventRecord]) -> None:
         self.take_notes(records)
@@ -115,7 +129,13 @@ class LiveView(Lines):
         lines = tail_of(file).splitlines()
         return f"  {visible(lines[-1])}" if lines else ""
 
+    def typed(self, lines: int) -> None:
+        """The terminal moved the cursor below the view; drawing starts from its last line again."""
+        if self._live.is_started:
+            self._console.control(Control.move(0, -lines))
+
     def close(self) -> None:
+        self._redirected.close()
         self._live.stop()
 
     def _show_end(self, record: EventRecord) -> None:

@@ -113,6 +113,9 @@ class Quiet:
     def waits(self, reasons: "Sequence[Reason]") -> None:
         self._turns.print_turns(reasons, err=True)
 
+    def typed(self, lines: int) -> None:
+        """Lines were typed at the terminal that this is shown on."""
+
     async def follow(self) -> None:
         pass
 
@@ -309,7 +312,7 @@ def line_of(record: EventRecord) -> str | None:
             end = payload_of(record, StepEnd)
             return f"x  {step}{again}: {visible(end.failure)}{_warned(step, end)}"
         case EventType.STEP_INTERRUPTED:
-            return f"x  {step}{again}: {INTERRUPTED.message}"
+            return f"x  {step}{_attempt_in_doubt(record)}: {INTERRUPTED.message}"
         case EventType.STEP_SKIPPED:
             return f"-  {step} skipped: {visible(payload_of(record, StepEnd).reason)}"
         case EventType.STEP_RETRY_SCHEDULED:
@@ -320,7 +323,7 @@ def line_of(record: EventRecord) -> str | None:
                 return f"$  the budget does not pay for {visible(str(paused.step_id))} (BUDGET_EXCEEDED)"
             return "paused"
         case EventType.RUN_RESUMED:
-            return "goes on"
+            return "resumed"
         case EventType.BUDGET_CHARGED:
             return "\n         ".join(map(_soft_limit, fields_of(record).get("softLimits", ()))) or None
         case EventType.SIGNAL_REJECTED:
@@ -330,6 +333,12 @@ def line_of(record: EventRecord) -> str | None:
             return f"!  ignored: {visible(payload_of(record, Signal).reason)}"
         case _:
             return None
+
+
+def _attempt_in_doubt(record: EventRecord) -> str:
+    """The doubt about an attempt that was stopped is recorded under the next number."""
+    attempt = fields_of(record).get("stopped", record.logical_attempt_id)
+    return f" (attempt {attempt})" if attempt > 1 else ""
 
 
 def _warned(step: str, end: StepEnd) -> str:

@@ -210,7 +210,8 @@ def _reason_for(obligation: Obligation, run_id: str, *, draining: bool) -> Reaso
             text = f"step {subject!r} has failed and waits for an operator to retry or skip it"
             commands = (_on_step("retry-step", run_id, subject), _on_step("skip-step", run_id, subject))
         case "doubt":
-            text = f"step {subject!r}{again} was interrupted, and it is not known whether it happened"
+            # Without the attempt: the doubt about one that was stopped is recorded under the next number.
+            text = f"step {subject!r} was interrupted, and it is not known whether it happened"
             commands = (
                 _on_step("approve", run_id, subject, "it did happen"),
                 _on_step("reject", run_id, subject, "it did not happen: the step has failed"),
