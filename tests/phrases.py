@@ -3,7 +3,7 @@
 `python -m tests.phrases` prints how often each occurs in each tier, and the files that have the most of them:
 
 - pages: README, CHANGELOG and docs
-- messages: string literals in `src/podium` that are not docstrings
+- messages: string literals in `src/podium` that are not docstrings and have more than one word
 - names: identifiers in `src/podium`
 - comments: docstrings and comments in `src/podium`
 """
@@ -84,7 +84,7 @@ def _in_python(source: str) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         for name in _names(node):
             yield from (("names", phrase) for phrase in _in_name(name))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             tier = "comments" if id(node) in docstrings else "messages"
             yield from ((tier, phrase) for phrase in _in_prose(node.value))
     for comment in _comments(source):
