@@ -93,7 +93,10 @@ def test_signals_are_kept_while_nobody_drives_the_run(place: Place) -> None:
     assert (state["status"], state["exit_code"]) == ("cancelled", 2)
     assert not place.processes()
     assert "ended" in control(place, "pause", code=64)
-    control(place, "cancel")
+    length = len(place.events())
+    said = place.run("cancel", place.run_id).stdout
+    assert said == f"run {place.run_id} has ended (cancelled); there is nothing to cancel\n"
+    assert len(place.events()) == length
 
 
 def test_a_step_that_waits_for_its_next_try_is_tried_now_or_left_out(place: Place) -> None:

@@ -13,6 +13,7 @@ from podium.cli.interrupts import interruptible
 from podium.cli.progress import ProgressView, progress_view
 from podium.cli.storing import store_option, tenant_option, using_parts
 from podium.log.runs import Run
+from podium.log.transitions import TERMINAL
 from podium.operations.drive import ReadyRun, Watch, drive
 from podium.operations.parts import Parts
 from podium.operations.persons_turn import PersonsTurn
@@ -68,7 +69,10 @@ def cancel(
     async def work(parts: Parts) -> str:
         asked = await cancel_run(parts, tenant, run_id, reason=reason, env_files=variables)
         if asked.ready is None:
-            return f"cancel was asked for (the run is {asked.run.status.value.lower()})"
+            status = asked.run.status.value.lower()
+            if asked.run.status in TERMINAL:
+                return f"run {run_id} has ended ({status}); there is nothing to cancel"
+            return f"cancel was asked for (the run is {status})"
         return f"the run is {(await _stop(parts, asked.ready, view)).event_type.removeprefix('Run').lower()}"
 
     try:
