@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from podium.errors import PodiumError
+from podium.errors import InvalidConfiguration
 from podium.files import FileNotUsable, read_regular
 from podium.permissions import Permissions
 from podium.text import shortened
@@ -27,12 +27,6 @@ _KEYS: Final = ("permissions", "prices", "secrets")
 SECRET_TIMEOUT: Final = "PODIUM_SECRET_TIMEOUT"
 _MAX_SECONDS: Final = 366 * 86_400
 _SECRET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-class InvalidConfiguration(PodiumError):
-    """A configuration file that cannot be read, or a value in it that cannot be used."""
-
-    code = "CONFIG_INVALID"
 
 
 class Configuration(msgspec.Struct, frozen=True):

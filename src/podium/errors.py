@@ -7,6 +7,7 @@
     ├── RunNotFound                  unknown run, or a run of another tenant: the same answer
     ├── RunRequestConflict           the same request id with other inputs or another plan
     ├── StaleFence                   the writer has lost its lease
+    ├── InvalidConfiguration         a setting, or a value in a file of settings, that cannot be used
     ├── FileNotUsable                files.py                        a device, a pipe, a folder, or too large
     ├── LogMoved                     the log has grown since the writer read it; carries the missed records
     ├── RunRefused                   a limit is reached and the policy is REJECT
@@ -66,8 +67,8 @@
     ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow
     ├── InvalidExport                operations/transfer.py          a file that is not a usable export
     ├── StoreExists                  operations/rebuilding.py        a store is rebuilt only where none exists
+    ├── UnknownBus                   wiring.py                       unsupported address of a bus
     ├── UnknownStore                 wiring.py                       unsupported store URL
-    ├── InvalidConfiguration         configuration.py                a configuration file with errors
     └── ModelOnexError               nodes/errors.py                 the error type of the node specification
         └── InvalidContract          nodes/contract.py               a contract file with problems and their positions
 
@@ -113,6 +114,12 @@ class RunRequestConflict(PodiumError):
 
 class StaleFence(PodiumError):
     code = "STALE_FENCE"
+
+
+class InvalidConfiguration(PodiumError):
+    """A file of settings that cannot be read, or a value in it that cannot be used."""
+
+    code = "CONFIG_INVALID"
 
 
 class LogMoved(PodiumError):

@@ -7,8 +7,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from podium.configuration import InvalidConfiguration, configuration, seconds_from
-from podium.errors import PodiumError
+from podium.configuration import configuration, seconds_from
+from podium.errors import InvalidConfiguration, PodiumError
 from podium.permissions import use_permissions
 from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from podium.operations.parts import Parts
     from podium.operations.rebuilding import RebuiltRun
     from podium.plan.plan import Plan
+    from podium.ports.bus import EventBus
     from podium.ports.provider import Provider, Providers
     from podium.ports.secrets import SecretLookup
     from podium.providers.prices import Price
@@ -36,6 +37,12 @@ def system_clock() -> Clock:
 
 
 STORE_FILE: Final = "podium.db"
+
+
+class UnknownBus(PodiumError):
+    """The address of a bus that is not supported."""
+
+    code = "UNKNOWN_BUS"
 
 
 class UnknownStore(PodiumError):
@@ -316,6 +323,26 @@ def use_configured_folders() -> None:
     """The same inside another program: new folders are private, and the umask of the program stays as it is."""
     if configuration().permissions == "umask":
         use_permissions("umask")
+
+
+def open_bus(address: str) -> "EventBus":
+    """The bus behind an address like `jsonl:FILE`. Its name has the whole path: two files are two buses."""
+    from podium.buses.jsonl import JsonLinesBus
+
+    kind, _, rest = address.partition(":")
+    if kind != "jsonl" or not rest:
+        raise UnknownBus(f"unsupported bus {shortened(without_credentials(address), 200)!r}: use jsonl:FILE")
+    path = Path(rest).absolute()
+    bus = JsonLinesBus(path, f"jsonl:{path}")
+    bus.check()
+    return bus
+
+
+def relay_claim() -> timedelta:
+    """How long a relay that does not answer keeps the events of a run from other relays."""
+    from podium.runtime.relay import CLAIM_TTL
+
+    return _seconds(None, "PODIUM_LEASE", CLAIM_TTL)
 
 
 def payload_store(folder: Path) -> ArtifactStore:

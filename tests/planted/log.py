@@ -171,7 +171,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES19",
         "an event is tried for ever",
-        swap("runtime/relay.py:Relay._failed", "failures < MAX_FAILURES", "True"),
+        swap("runtime/relay.py:Relay._failed", "failures >= MAX_FAILURES", "False"),
     ),
     fault("ES19", "pauses do not grow", swap("runtime/relay.py:pause_after", "1 << doublings", "1")),
     fault("ES19", "without jitter", swap("runtime/relay.py:pause_after", "1 - jitter / 2", "1")),

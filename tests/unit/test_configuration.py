@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from podium.configuration import Configuration, InvalidConfiguration, configuration
+from podium.configuration import Configuration, configuration
+from podium.errors import InvalidConfiguration
 from podium.ports.provider import HttpResult, ProviderMisconfigured
 from podium.secrets.sources import CommandSource, FileSource, VariableSource
 from podium.stores.memory import MemoryStore

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from podium.files import FileNotUsable
 from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord
 
@@ -16,6 +17,12 @@ class JsonLinesBus:
     def __init__(self, path: Path, name: str = "jsonl") -> None:
         self.name = name
         self._path = path
+
+    def check(self) -> None:
+        """Raises `FileNotUsable` and OSError: what could never work is found before the first event."""
+        if self._path.exists() and not self._path.is_file():
+            raise FileNotUsable(f"{str(self._path)!r} is not a regular file; name a file to append events to")
+        os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
 
     async def publish(self, record: EventRecord) -> None:
         await asyncio.to_thread(self._write, encode_envelope(record) + b"\n")

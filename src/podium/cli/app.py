@@ -39,6 +39,7 @@ INTERRUPTED: Final = 130
 _EXIT_OF: Final = {
     "RUN_NOT_FOUND": USAGE,
     "UNKNOWN_STORE": USAGE,
+    "UNKNOWN_BUS": USAGE,
     "INVALID_ID": USAGE,
     "INVALID_INPUT": USAGE,
     "RUN_EXISTS": USAGE,
@@ -103,6 +104,7 @@ _COMMANDS: Final = {
     "runs": ("podium.cli.runs", "runs", "Look at runs."),
     "events": ("podium.cli.events", "events", "Print the events of a run, also as they come."),
     "outbox": ("podium.cli.outbox", "outbox", "Look at events on their way to a bus."),
+    "relay": ("podium.cli.relay", "relay", "Deliver events to a bus."),
     "store": ("podium.cli.store", "store", "Look after the store."),
     "export": ("podium.cli.transfer", "export_", "Write a run as JSON lines."),
     "import": ("podium.cli.transfer", "import_", "Put an exported run into a store."),

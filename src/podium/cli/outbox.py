@@ -75,6 +75,19 @@ def drop(bus: str, run_id: str, event: int, store: str | None) -> None:
     _answer(using_store(store, work), "dropped")
 
 
+@outbox.command()
+@click.argument("bus")
+@store_option
+def remove(bus: str, store: str | None) -> None:
+    """Forget a bus: nothing is kept for it any more, and what waits for it is not delivered. The log is not changed."""
+
+    async def work(opened: Store) -> None:
+        await opened.remove_bus(bus)
+
+    using_store(store, work)
+    click.echo("removed")
+
+
 def _answer(found: bool, done: str) -> None:
     if not found:
         raise click.UsageError("no such dead letter; `podium outbox list` lists them.")

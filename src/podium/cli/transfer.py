@@ -1,8 +1,6 @@
 """`podium export`, `import` and `prune`: runs leave and enter a store."""
 
-import re
 import sys
-from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +12,8 @@ from podium.cli.paths import GivenPath
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
 from podium.files import read_regular
 from podium.log.transitions import TERMINAL, RunStatus
-from podium.operations.pruning import Pruned, prune_runs
+from podium.operations.pruning import Pruned, prune_by_policy
+from podium.operations.retention import MAX_POLICY_BYTES, RetentionPolicy, parse_age, read_policy
 from podium.operations.transfer import check_header, export_run, import_run
 from podium.ports.store import CreatedRun, Store
 from podium.runtime.restoring import files_to_keep
@@ -85,41 +84,50 @@ def _read_export(file: Path) -> bytes:
 @click.command()
 @store_option
 @tenant_option
-@click.option("--older-than", required=True, metavar="AGE", help="Such as 90d, 12h, 30m.")
+@click.option("--older-than", metavar="AGE", help="Such as 90d, 12h, 30m.")
+@click.option(
+    "--policy",
+    type=GivenPath(),
+    metavar="FILE",
+    help="A YAML file with an age for each status, like `completed: 30d`; other statuses are kept.",
+)
 @click.option("--status", "statuses", multiple=True, type=click.Choice(sorted(TERMINAL)), help="Only these.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @json_option
 def prune(
     store: str | None,
     tenant: str,
-    older_than: str,
+    older_than: str | None,
+    policy: Path | None,
     statuses: tuple[str, ...],
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Remove ended runs for good, whole runs only, with their directories.
+    """Remove ended runs for good, whole runs only, with their directories. The age of a run counts from its creation.
 
     Never removed: open runs, and runs with undelivered events. A request that was made once is still known
     afterwards, so that repeating it does not run it again.
+
+    \b
+    podium prune --older-than 90d --status FAILED
+    podium prune --policy retention.yaml --dry-run
     """
-    age = _age(older_than)
-    chosen = frozenset(RunStatus(status) for status in statuses) or TERMINAL
+    ages = _ages(older_than, statuses, policy)
 
     async def work(opened: Store) -> list[Pruned]:
-        pruning = prune_runs(
-            opened,
-            system_clock(),
-            tenant,
-            older_than=age,
-            statuses=chosen,
-            dry_run=dry_run,
-            runs=runs_folder(given_runs()),
+        pruning = prune_by_policy(
+            opened, system_clock(), tenant, ages, dry_run=dry_run, runs=runs_folder(given_runs())
         )
         return [one async for one in pruning]
 
     pruned = using_store(store, work)
     if as_json:
-        print_json([{"run": one.run.identity.run_id, "kept_because": one.kept_because} for one in pruned])
+        print_json(
+            [
+                {"run": one.run.identity.run_id, "status": one.run.status, "kept_because": one.kept_because}
+                for one in pruned
+            ]
+        )
         return
     for one in pruned:
         done = "would be removed" if dry_run else "removed"
@@ -127,11 +135,22 @@ def prune(
     click.echo(f"{sum(one.kept_because is None for one in pruned)} runs")
 
 
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+def _ages(older_than: str | None, statuses: tuple[str, ...], policy: Path | None) -> RetentionPolicy:
+    if (older_than is None) == (policy is None):
+        raise click.UsageError("give either --older-than AGE or --policy FILE.")
+    if policy is not None:
+        if statuses:
+            raise click.UsageError("--status is for --older-than: a policy names its statuses itself.")
+        return read_policy(_read_policy_file(policy), str(policy))
+    assert older_than is not None
+    age = parse_age(older_than)
+    if age is None:
+        raise click.UsageError(f"'{older_than}' is not an age: write a number and m, h or d, like 90d.")
+    return dict.fromkeys((RunStatus(status) for status in statuses or sorted(TERMINAL)), age)
 
 
-def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"([0-9]{1,6})([mhd])", text)
-    if found is None:
-        raise click.UsageError(f"'{text}' is not an age: write a number and m, h or d, like 90d.")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+def _read_policy_file(policy: Path) -> bytes:
+    try:
+        return read_regular(policy, max_bytes=MAX_POLICY_BYTES, what="ages of statuses in YAML")
+    except OSError as error:
+        raise click.UsageError(f"cannot read '{policy}': {error.strerror}.") from error

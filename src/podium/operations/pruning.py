@@ -5,7 +5,7 @@ and then the directory: what a crash leaves between the two is swept away the ne
 """
 
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +25,33 @@ class Pruned(NamedTuple):
     kept_because: str | None
 
 
+async def prune_by_policy(
+    store: Store,
+    clock: Clock,
+    tenant_id: str,
+    policy: Mapping[RunStatus, timedelta],
+    *,
+    dry_run: bool = False,
+    runs: Path | None = None,
+) -> AsyncIterator[Pruned]:
+    """Remove the ended runs of a tenant that are older than the policy allows for their status."""
+    if runs is not None and not dry_run:
+        await _sweep(store, runs)
+    for age in sorted(set(policy.values())):
+        statuses = frozenset(status for status, kept in policy.items() if kept == age)
+        async for one in prune_runs(
+            store,
+            clock,
+            tenant_id,
+            older_than=age,
+            statuses=statuses,
+            dry_run=dry_run,
+            runs=runs,
+            sweep=False,
+        ):
+            yield one
+
+
 async def prune_runs(
     store: Store,
     clock: Clock,
@@ -34,9 +61,10 @@ async def prune_runs(
     statuses: frozenset[RunStatus] = TERMINAL,
     dry_run: bool = False,
     runs: Path | None = None,
+    sweep: bool = True,
 ) -> AsyncIterator[Pruned]:
     """Remove the ended runs of a tenant that were created before then, one transaction each."""
-    if runs is not None and not dry_run:
+    if runs is not None and sweep and not dry_run:
         await _sweep(store, runs)
     before = timestamp(clock.now() - older_than)
     cursor = None

@@ -2,8 +2,9 @@
 
 A relay claims the line of one run, publishes its events in order and removes what was delivered. A failing event
 holds its own run's line only: it is tried again with growing pauses, and after ten failures an alert is raised, it
-becomes a dead letter, and the line goes on. A relay that dies leaves a claim that lapses; what it had published and not
-removed is published again. Any number of relays may work on one store.
+becomes a dead letter, and the line continues. A relay that dies leaves a claim that lapses; what it had published and
+not removed is published again. One that is stopped finishes the event at hand and releases its claim. Any number of
+relays may work on one store.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Final
 
 from podium.errors import RunNotFound
 from podium.log.alerts import Alert, AlertCode
+from podium.log.ids import RunId
 from podium.log.outbox import OutboxClaim
 from podium.ports.bus import EventBus
 from podium.ports.store import Outbox
@@ -35,6 +37,14 @@ def pause_after(failures: int, jitter: float) -> timedelta:
     return full * (1 - jitter / 2)
 
 
+class RelayView:
+    """Shows what a relay does. The default shows nothing."""
+
+    def delivered(self, run_id: RunId, count: int, through_seq: int) -> None: ...
+
+    def failed(self, run_id: RunId, run_seq: int, failures: int, error: str, *, is_dead: bool) -> None: ...
+
+
 class Relay:
     """One worker for one bus."""
 
@@ -47,6 +57,7 @@ class Relay:
         owner: str,
         claim_ttl: timedelta = CLAIM_TTL,
         jitter: Callable[[], float] = random.random,
+        view: RelayView | None = None,
     ) -> None:
         self._outbox = outbox
         self._bus = bus
@@ -54,36 +65,61 @@ class Relay:
         self._owner = owner
         self._claim_ttl = claim_ttl
         self._jitter = jitter
+        self._view = view or RelayView()
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """`run` returns as soon as the event at hand is delivered."""
+        self._stopping.set()
 
     async def run(self) -> None:
-        """Deliver until cancelled."""
-        while True:
+        """Deliver until stopped."""
+        while not self._stopping.is_set():
             if not await self.deliver_line():
-                await asyncio.sleep(_IDLE)
+                await self.pause(_IDLE)
+
+    async def run_once(self) -> None:
+        """Deliver what waits now; a line whose first event has failed is left for later."""
+        while not self._stopping.is_set() and await self.deliver_line():
+            pass
+
+    async def pause(self, seconds: float) -> None:
+        """Shorter if it is stopped."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def deliver_line(self) -> bool:
         """Deliver what one run has waiting; False if no run had anything."""
         claim = await self._outbox.claim_line(self._bus.name, owner=self._owner, ttl=self._claim_ttl)
         if claim is None:
             return False
-        delivered = 0
+        delivered = count = 0
         for record in claim.records:
+            # Never before the first: a claim that delivered nothing could only be left to lapse.
+            if count and self._stopping.is_set():
+                break
             try:
                 await self._bus.publish(record)
             except Exception as error:
-                await self._failed(claim, delivered, typed_reason(error))
+                await self._failed(claim, delivered, count, typed_reason(error))
                 return True
-            delivered = record.run_seq
-        await self._outbox.delivered(claim, delivered)
+            delivered, count = record.run_seq, count + 1
+        await self._delivered(claim, delivered, count)
         return True
 
-    async def _failed(self, claim: OutboxClaim, delivered: int, error: str) -> None:
+    async def _delivered(self, claim: OutboxClaim, through_seq: int, count: int) -> None:
+        if await self._outbox.delivered(claim, through_seq):
+            self._view.delivered(claim.run_id, count, through_seq)
+
+    async def _failed(self, claim: OutboxClaim, delivered: int, count: int, error: str) -> None:
         if delivered:
-            # What went through is removed, and the line is given up; its next claim begins with the failing event.
-            await self._outbox.delivered(claim, delivered)
+            # What was delivered is removed, and the line released; its next claim starts with the failing event.
+            await self._delivered(claim, delivered, count)
             return
         failures = claim.failures + 1
-        if failures < MAX_FAILURES:
+        is_dead = failures >= MAX_FAILURES
+        self._view.failed(claim.run_id, claim.records[0].run_seq, failures, error, is_dead=is_dead)
+        if not is_dead:
             await self._outbox.failed(claim, error, retry_in=pause_after(failures, self._jitter()))
             return
         # The alert first: after a crash in between, the next relay finds it raised and buries the event. The other

@@ -1,0 +1,74 @@
+"""Deliver the events of a store to a bus, until stopped or until nothing is left to deliver."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from typing import Final
+
+from podium.errors import StoreUnavailable
+from podium.ports.bus import EventBus
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+from podium.runtime import holders
+from podium.runtime.alerts import Alerting
+from podium.runtime.relay import CLAIM_TTL, Relay, RelayView
+
+_OUTAGE_PAUSE: Final = 1.0
+
+Interrupts = Callable[[Callable[[], None]], AbstractContextManager[None]]
+
+
+def _not_interrupted(_stop: Callable[[], None]) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+async def relay_events(
+    store: Store,
+    clock: Clock,
+    bus: EventBus,
+    view: RelayView,
+    *,
+    once: bool = False,
+    from_now: bool = False,
+    claim_ttl: timedelta = CLAIM_TTL,
+    interrupts: Interrupts = _not_interrupted,
+    on_outage: Callable[[str], None] = lambda _: None,
+) -> int:
+    """Returns how many events the bus has refused so far, dead letters included.
+
+    `interrupts`: a context around the work; to stop it, it calls what it is given. `from_now`: a bus that is new to the
+    store gets no event from before.
+    """
+    relay = Relay(
+        store, bus, Alerting(store, clock), owner=holders.new_owner(), claim_ttl=claim_ttl, view=view
+    )
+    with interrupts(relay.stop):
+        await store.add_bus(bus.name, from_start=not from_now)
+        if once:
+            await relay.run_once()
+        else:
+            await _run(relay, on_outage)
+    try:
+        return await _refused(store, bus.name)
+    except StoreUnavailable:
+        if once:
+            raise
+        return 0
+
+
+async def _refused(store: Store, bus: str) -> int:
+    refused = sum(line.waiting for line in await store.outbox_lines(bus) if line.failures)
+    return refused + len(await store.dead_letters(bus))
+
+
+async def _run(relay: Relay, on_outage: Callable[[str], None]) -> None:
+    """A store that does not answer is waited for, without a limit: a relay has nothing else to do."""
+    is_away = False
+    while True:
+        try:
+            return await relay.run()
+        except StoreUnavailable as error:
+            if not is_away:
+                on_outage(str(error))
+            is_away = True
+            await relay.pause(_OUTAGE_PAUSE)
