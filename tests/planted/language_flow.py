@@ -210,7 +210,7 @@ FAULTS: Final[list[Fault]] = [
         "D14",
         "without `max_workers` all items run at the same time",
         swap(
-            "machine/loops.py:_workers",
+            "machine/program.py:_workers",
             "body.max_workers if body.max_workers is not None else DEFAULT_WORKERS",
             "body.max_workers if body.max_workers is not None else 1000000",
         ),

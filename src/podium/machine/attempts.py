@@ -26,7 +26,6 @@ from podium.plan.plan import (
     Approval,
     Call,
     ForEach,
-    Gate,
     Group,
     Parallel,
     Retry,
@@ -91,9 +90,10 @@ def start(m: Agenda, visit: Visit) -> None:
     if node.kind is Kind.TASK:
         launch(m, visit)
         return
+    if node.kind is Kind.GATE:
+        gate(m, visit, passed=True)
+        return
     match node.body:
-        case Gate():
-            gate(m, visit, passed=True)
         case Set():
             set_context(m, visit, node.body)
         case Approval():

@@ -4,7 +4,7 @@ A finished iteration is folded into counters at once and forgotten, unless the p
 hundred thousand items needs no more memory at its end than at its beginning.
 """
 
-from typing import Any, Final
+from typing import Any
 
 from podium.expressions.evaluate import EvaluationError
 from podium.log.events import EventType
@@ -31,9 +31,7 @@ from podium.machine.tree import (
     status_of,
 )
 from podium.machine.values import items_of, keeps
-from podium.plan.plan import ForEach, Group, Join, Parallel, While
-
-DEFAULT_WORKERS: Final = 10
+from podium.plan.plan import ForEach, Group, Parallel, While
 
 
 def open_loop(m: Agenda, visit: Visit, body: ForEach | While | Parallel | Group) -> None:
@@ -121,7 +119,7 @@ def fill(m: Agenda, visit: Visit) -> None:
     loop.pending = False
     if not _goes_on(visit):
         return
-    room = _workers(visit) - len(visit.scopes)
+    room = visit.node.workers - len(visit.scopes)
     while room > 0 and loop.again:
         room -= 1
         m.rules.continue_list(m, visit, loop.again.pop(0))
@@ -152,21 +150,6 @@ def _begin_item(m: Agenda, visit: Visit, loop: Loop, index: int) -> None:
         graphs.begin(m, scope)
     else:
         attempts.enter(m, scope, node.block.nodes[0])
-
-
-def _workers(visit: Visit) -> int:
-    match visit.node.body:
-        case Parallel() as body:
-            return body.max_workers
-        case ForEach(parallel=True) as body:
-            return body.max_workers if body.max_workers is not None else DEFAULT_WORKERS
-        case _:
-            return 1
-
-
-def _join(visit: Visit) -> Join:
-    body = visit.node.body
-    return body.join if isinstance(body, ForEach | Parallel) else Join()
 
 
 def scope_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
@@ -238,7 +221,7 @@ def _count(m: Agenda, loop: Loop, scope: Scope, status: str) -> None:
 
 def _decide(m: Agenda, visit: Visit, loop: Loop) -> None:
     """Whether the join is certain; then the rest is stopped, or allowed to finish."""
-    join = _join(visit)
+    join = visit.node.join
     total = loop.started if loop.stopped else loop.total
     verdict = joins.decided(
         join, total=total, completed=loop.completed, failed=loop.failed, others=loop.skipped + loop.cancelled
@@ -436,7 +419,7 @@ def _counted(visit: Visit, loop: Loop) -> Verdict:
     """The join over what was started, when nothing decided it before: a break, or nothing to do at all."""
     total = loop.started if loop.stopped else loop.total
     verdict = joins.decided(
-        _join(visit),
+        visit.node.join,
         total=total,
         completed=loop.completed,
         failed=loop.failed,

@@ -22,6 +22,7 @@ from podium.plan.plan import (
     ForEach,
     Gate,
     Group,
+    Join,
     Parallel,
     Plan,
     Set,
@@ -58,6 +59,9 @@ _KINDS: Final[dict[type, Kind]] = {
 EVENTS: Final[tuple[Event, ...]] = ("success", "failure", "timeout", "skipped")
 
 
+DEFAULT_WORKERS: Final = 10
+
+
 class Node:
     """A step."""
 
@@ -69,6 +73,7 @@ class Node:
         "condition",
         "index",
         "items_again",
+        "join",
         "kept",
         "kind",
         "program",
@@ -76,6 +81,7 @@ class Node:
         "step_id",
         "ways",
         "when",
+        "workers",
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +111,9 @@ class Node:
         self.items_again = isinstance(step.body, ForEach) and all(
             reference.path[0] == "inputs" for reference in references_in(step.body.items)
         )
+        # Of a composite: how many items or branches run concurrently, and when it is decided.
+        self.workers = _workers(step.body)
+        self.join = step.body.join if isinstance(step.body, ForEach | Parallel) else Join()
         inner: Block | None = getattr(step.body, "block", None)
         self.block: BlockProgram = NO_STEPS
         # Of a parallel step: each branch is a list of one.
@@ -130,6 +139,16 @@ class Node:
                 found += [Reference(("steps", self.body.resume, field)) for field in _OF_A_SESSION]
             self._references = tuple(dict.fromkeys(found))
         return self._references
+
+
+def _workers(body: Body) -> int:
+    match body:
+        case Parallel():
+            return body.max_workers
+        case ForEach(parallel=True):
+            return body.max_workers if body.max_workers is not None else DEFAULT_WORKERS
+        case _:
+            return 1
 
 
 class BlockProgram:
