@@ -320,6 +320,16 @@ def test_captured_output_is_lines_or_json(tmp_path: Path) -> None:
     assert ended.step("D")["lines"] == []
 
 
+def test_a_number_that_no_double_can_hold_is_not_captured_as_null(tmp_path: Path) -> None:
+    ended = run(
+        tmp_path,
+        py("print('[-1e999]')", capture="json", allow_failure=True),
+        py("print('[1e308, 1e-999]')", "B", capture="json"),
+    )
+    assert ended.error("A")[2] == "the output is not JSON: the number -1e999 is too large"
+    assert ended.step("B")["json"] == [1e308, 0]
+
+
 @pytest.mark.rule("D36")
 def test_a_mebibyte_is_captured_and_no_more(tmp_path: Path) -> None:
     ended = run(

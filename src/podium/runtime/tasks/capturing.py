@@ -1,5 +1,6 @@
 """What becomes of a step's output: the capped text, lines or JSON, what it must contain, the values it leaves."""
 
+import math
 import os
 import stat
 from collections.abc import Sequence
@@ -79,13 +80,21 @@ def parse_json(text: str) -> Any:
     import json
 
     try:
-        return json.loads(text, parse_constant=_no_json)
+        return json.loads(text, parse_constant=_no_json, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise NotAsExpected(f"the output is not JSON: {error}") from error
 
 
 def _no_json(name: str) -> Any:
     raise ValueError(f"{name} is not a number in JSON")
+
+
+def _finite(digits: str) -> float:
+    """Infinity cannot be recorded: it would become null."""
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"the number {digits[:40]} is too large")
+    return number
 
 
 def check_files(files: Sequence[str], directory: RunDirectory, limits: Limits | None) -> None:
