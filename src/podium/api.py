@@ -33,7 +33,7 @@ from podium.operations.blocking import blocking
 from podium.operations.drive import LOOK_SECONDS, OnDriving, ReadyRun, Watch, drive
 from podium.operations.explaining import Explanation
 from podium.operations.functions import registered
-from podium.operations.inputs import check_inputs
+from podium.operations.inputs import InvalidInput, check_inputs
 from podium.operations.parts import Parts
 from podium.operations.results import Event, Result, events_from, read_result
 from podium.operations.resume import Replacement, resume_run
@@ -91,7 +91,8 @@ class Workflow:
         providers: Sequence[str] = (),
     ) -> "Workflow":
         """Read YAML text. Files that it names are looked for in the workspace."""
-        return cls._read(text.encode(), name, workspace, providers)
+        # Half of a surrogate pair is reported with its position, like any other byte that is not UTF-8.
+        return cls._read(text.encode(errors="surrogatepass"), name, workspace, providers)
 
     @classmethod
     def from_dict(
@@ -103,7 +104,12 @@ class Workflow:
         providers: Sequence[str] = (),
     ) -> "Workflow":
         """Made of plain data. Positions in messages are those in the same data written as indented JSON."""
-        text = json.dumps(workflow, indent=2, ensure_ascii=False, allow_nan=False)
+        try:
+            text = json.dumps(workflow, indent=2, ensure_ascii=False, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidInput(
+                f"the workflow is not plain data: {error}; use dict, list, str, int, float, bool and None"
+            ) from error
         text = _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
         return cls.parse(text, name=name, workspace=workspace, providers=providers)
 

@@ -94,3 +94,11 @@ def test_the_command_for_a_form_can_be_used_as_printed(place: Place) -> None:
     terminal.shows(f"`podium approve {place.run_id} 'Ask now' --field who=VALUE --runs 'else where'`")
     place.run("approve", place.run_id, "Ask now", "--field", "who=VALUE", "--runs", "else where")
     assert terminal.ends() == 0
+
+
+def test_a_cancel_of_a_run_that_has_ended_says_that_it_changed_nothing(place: Place) -> None:
+    place.write('steps: [{name: A, command: ["false"]}]')
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    done = place.run("cancel", place.run_id)
+    assert done.stdout == f"run {place.run_id} has already ended (failed); nothing was changed\n"
+    assert cancels(place) == 0

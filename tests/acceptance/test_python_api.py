@@ -152,6 +152,24 @@ def test_a_workflow_of_data_has_positions_in_its_json() -> None:
         )
 
 
+def _nested(levels: int) -> list[Any]:
+    data: list[Any] = []
+    for _ in range(levels):
+        data = [data]
+    return data
+
+
+@pytest.mark.parametrize("steps", [object(), b"x", {1, 2}, [float("nan")], _nested(5_000)], ids=type)
+def test_a_workflow_that_is_not_plain_data_is_an_error_of_podium(steps: Any) -> None:
+    with pytest.raises(podium.InvalidInput, match=r"the workflow is not plain data: .*; use dict"):
+        podium.Workflow.from_dict({"version": "2.0", "name": "w", "steps": steps})
+
+
+def test_half_of_a_surrogate_pair_in_a_workflow_is_reported_with_its_position() -> None:
+    with pytest.raises(podium.InvalidWorkflow, match=r"<dict>:3:"):
+        podium.Workflow.from_dict({"version": "2.0", "name": "\ud800", "steps": []})
+
+
 def test_a_node_contract_is_named_as_such(place: Place) -> None:
     with pytest.raises(podium.InvalidWorkflow, match="node contract"):
         podium.Workflow.parse("workflow_coordination: {}")

@@ -19,6 +19,7 @@ from podium.operations.parts import Parts
 from podium.operations.persons_turn import PersonsTurn
 from podium.operations.signals import signal_run
 from podium.ports.engine import RunEnded
+from podium.text import visible
 from podium.wiring import runs_folder
 
 Command: TypeAlias = Callable[..., Any]
@@ -68,6 +69,8 @@ def cancel(
 
     async def work(parts: Parts) -> str:
         asked = await cancel_run(parts, tenant, run_id, reason=reason, env_files=variables)
+        if asked.run.status in TERMINAL:
+            return f"run {visible(run_id)} has already ended ({asked.run.status.value.lower()}); nothing was changed"
         if asked.ready is None:
             status = asked.run.status.value.lower()
             if asked.run.status in TERMINAL:
