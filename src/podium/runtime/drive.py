@@ -257,7 +257,8 @@ class Driver:
             if not self.machine.terminal:
                 last = await self._retry_on_conflict(self._begin_again) or last
             while not self.machine.terminal:
-                if not self._inbox:
+                # Not if it was stopped while the store answered: that wake-up is over, and no other may come.
+                if not self._inbox and self._lost is None:
                     self._wake.clear()
                     await self._wake.wait()
                 if self._lost is not None:

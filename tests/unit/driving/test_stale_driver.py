@@ -1,6 +1,7 @@
 """A driver that has lost its run starts nothing, also what it could start without writing to the log."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from podium.log.leases import Lease
 from podium.machine import RULES_VERSION
 from podium.runtime.drive import Driver, PendingEvent, World
 from podium.runtime.outages import Outages
+from podium.testing.virtual_time import run_virtually
 from tests.unit.driving.scripted import Scripted, ScriptedTasks, WallClock, memory
 from tests.unit.driving.test_drive import LogThatIsAway
 from tests.unit.machine.hosting import plan_of
@@ -186,3 +188,45 @@ def test_a_driver_that_records_what_the_next_one_has_recorded_already_acts_on_no
         await asyncio.gather(following, return_exceptions=True)
 
     asyncio.run(scenario())
+
+
+class LogThatAnswersLate:
+    """Calls a function once, when an event of the step is stored and its writer does not know it yet."""
+
+    def __init__(self, store: Any, step: str, event: Callable[[], None]) -> None:
+        self._store = store
+        self._step = step
+        self._event: Callable[[], None] | None = event
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, *arguments: Any, **options: Any) -> Any:
+        appended = await self._store.append(*arguments, **options)
+        if self._event is not None and any(one.record.step_id == self._step for one in appended):
+            event, self._event = self._event, None
+            event()
+        return appended
+
+
+class Left(Exception):
+    pass
+
+
+def test_a_driver_that_is_stopped_while_the_store_answers_stops_as_soon_as_it_has_answered() -> None:
+    async def scenario() -> None:
+        steps = "steps: [{name: A, command: [exit, 0]}, {name: OK, approval: {message: go}}]"
+        run = await Scripted(plan_of(steps), memory()).create()
+        driver: Driver
+
+        def leave() -> None:
+            driver.leave(Left())
+
+        driver = run.begin(await run.claim(), LogThatAnswersLate(run.store, "OK", leave))
+        driver.submit(
+            PendingEvent(EventType.RUN_STARTED, payload={"rulesVersion": RULES_VERSION, "inputs": {}})
+        )
+        with pytest.raises(Left):
+            await asyncio.wait_for(driver.drive(), 60)
+
+    run_virtually(scenario())
