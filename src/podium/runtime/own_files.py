@@ -8,32 +8,38 @@ and the two folders above it are opened without following links.
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Final
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ROOT: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MORE: Final = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MAX_TRIES: Final = 20
 
 
 def open_new(path: str | Path) -> FileIO:
     """An empty file; what had its name is gone."""
-    with _folder_of(path) as (folder, name):
+    folder, name = _open_folder(path)
+    try:
         return FileIO(_create(folder, name), "wb")
+    finally:
+        os.close(folder)
 
 
 def open_to_append(path: str | Path) -> FileIO:
     """The file, or a new one if it is not there or is not ours alone."""
-    with _folder_of(path) as (folder, name):
+    folder, name = _open_folder(path)
+    try:
         with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            file = os.open(name, flags, dir_fd=folder)
+            file = os.open(name, _MORE, dir_fd=folder)
             if _is_ours_alone(os.fstat(file)):
                 return FileIO(file, "ab")
             os.close(file)
         return FileIO(_create(folder, name), "ab")
+    finally:
+        os.close(folder)
 
 
 def write_new(path: str | Path, content: bytes) -> None:
@@ -64,23 +70,16 @@ def _is_ours_alone(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
-@contextlib.contextmanager
-def _folder_of(path: str | Path) -> Iterator[tuple[int, str]]:
+def _open_folder(path: str | Path) -> tuple[int, str]:
+    """The folder of a file, to be closed, and the name of the file in it. Not a context manager: every step pays."""
     head, name = os.path.split(os.path.abspath(path))  # noqa: PTH100 - a log of every step: `Path` is slow
     root, middle, last = head.rsplit("/", 2) if head.count("/") > 1 else ("/", ".", head)
-    with (
-        _opened(root or "/", None) as above,
-        _opened(middle, above) as between,
-        _opened(last, between) as folder,
-    ):
-        yield folder, name
-
-
-@contextlib.contextmanager
-def _opened(name: str, above: int | None) -> Iterator[int]:
-    flags = _FOLDER if above is not None else _FOLDER & ~os.O_NOFOLLOW
-    folder = os.open(name, flags, dir_fd=above)
+    above = os.open(root or "/", _ROOT)
     try:
-        yield folder
+        between = os.open(middle, _FOLDER, dir_fd=above)
     finally:
-        os.close(folder)
+        os.close(above)
+    try:
+        return os.open(last, _FOLDER, dir_fd=between), name
+    finally:
+        os.close(between)
