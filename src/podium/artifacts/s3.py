@@ -11,6 +11,8 @@ replaced by the same bytes, in one step.
 One race is left that the local store closes with a lock: S3 cannot remove an object only if it is old. Between
 looking and removing there are milliseconds; a sweep leaves an hour.
 
+No setting leads here yet: large values of runs are kept in the store, with a copy in the run's directory.
+
 Interrupted uploads of large objects leave invisible parts that cost money. Let the bucket remove them: a lifecycle
 rule `AbortIncompleteMultipartUpload` of one day.
 """

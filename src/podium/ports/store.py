@@ -12,6 +12,8 @@ every implementation:
 Several processes may use one store at once. Every time that decides something here (leases, claims) is read from
 the store's own clock, never from the caller's.
 
+`tests/unit/test_store_methods.py` lists the methods that no command reaches yet, and the part that each waits for.
+
 Calls by run id alone are for the runtime and the engines, which serve all tenants. Everything a person or a program
 asks on behalf of a tenant goes through `TenantRuns`.
 """

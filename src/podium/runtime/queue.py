@@ -2,6 +2,9 @@
 
 It keeps no state. The store hands out a run together with its lease, so two reconcilers never start one run, and a
 reconciler that dies in between loses nothing: the lease lapses and the run is handed out again.
+
+No command reaches this yet: `podium run` starts its own run. The server, which accepts runs and starts them later,
+needs it.
 """
 
 import logging

@@ -1,0 +1,57 @@
+"""Every method of the store is called by the product, or is listed here with the part that it waits for."""
+
+import ast
+from pathlib import Path
+
+import podium
+
+SOURCE = Path(podium.__file__).parent
+# Called by the stores themselves and by what is published for tests, or not reached from any command.
+NOT_THE_PRODUCT = ("stores/", "testing/", "ports/store.py", "runtime/queue.py")
+LATER = {
+    "set_engine": "engines other than the local one",
+    "run_of_engine": "engines other than the local one",
+    "claim_next": "the server, which starts queued runs (runtime/queue.py)",
+    "claim_lapsed": "the server, which takes over runs without a driver",
+    "set_limit": "the server, where limits of tenants, projects and plans are set",
+    "limits": "the server, where limits of tenants, projects and plans are set",
+    "due": "the server, which wakes runs without a driver; a driver keeps its own timers",
+}
+
+
+def test_a_method_that_no_command_reaches_says_what_it_waits_for() -> None:
+    assert _methods() - _called() == LATER.keys()
+
+
+def _methods() -> set[str]:
+    """The public methods of the protocols in ports/store.py."""
+    classes = [node for node in _tree(SOURCE / "ports" / "store.py").body if isinstance(node, ast.ClassDef)]
+    return {
+        node.name
+        for each in classes
+        if any(isinstance(base, ast.Name) and base.id == "Protocol" for base in each.bases)
+        for node in each.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list
+    }
+
+
+def _called() -> set[str]:
+    """Names of all methods that the product calls, or passes on as `store.name`."""
+    found: set[str] = set()
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).as_posix().startswith(NOT_THE_PRODUCT):
+            continue
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found.add(node.func.attr)
+            # partial(store.claim, ...)
+            found |= {
+                argument.attr
+                for argument in (node.args if isinstance(node, ast.Call) else [])
+                if isinstance(argument, ast.Attribute) and ast.unparse(argument.value).endswith("store")
+            }
+    return found
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
