@@ -411,9 +411,9 @@ class Podium:
         self, run_id: str, *, from_step: str | None = None, new_id: str | None = None, no_wait: bool = False
     ) -> Run:
         """A new run of what was run before, from a step on or from the start. The earlier run stays as it is."""
-        from podium.operations.rerunning import rerun_run
+        from podium.operations.rerunning import rerun_request
 
-        request = await rerun_run(self._parts, run_id, from_step, new_id)
+        request = await rerun_request(self._parts, run_id, from_step, new_id)
         return await self._start(request, no_wait=no_wait)
 
     async def get(self, run_id: str) -> Run:

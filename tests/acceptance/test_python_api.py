@@ -435,12 +435,22 @@ async def until_true(holds: Any) -> None:
 
 
 @in_a_loop
-async def test_cancel_ends_a_run_and_one_that_nobody_drives(place: Place) -> None:
+async def test_cancel_ends_a_run(place: Place) -> None:
     async with podium.open() as p:
         run = await p.start(flow(SLEEPER), run_id=place.run_id)
         await until_it_sleeps(place)
         await run.cancel("enough")
         assert (await run.wait()).status == "cancelled"
+
+
+@in_a_loop
+async def test_cancel_ends_a_run_that_no_process_drives(place: Place) -> None:
+    await podium.run_async(flow(APPROVAL), run_id=place.run_id, no_wait=True)
+    async with podium.open() as p:
+        run = await p.get(place.run_id)
+        await run.cancel()
+        assert (await run.wait()).status == "cancelled"
+    assert place.state()["status"] == "cancelled"
 
 
 @in_a_loop

@@ -358,7 +358,7 @@ def test_another_structure_of_what_is_to_come_can_be_forced_but_not_another_past
     past = "steps: [{name: Z, command: ['true']}, {name: A, command: ['true']}, {name: B, command: ['true']}]"
     place.write(past, "past.yaml")
     refused = place.run("resume", place.run_id, "--workflow", "past.yaml", "--force", code=65).stderr
-    assert "would not stand where it stands" in refused
+    assert "cannot continue with this workflow: what has happened in it does not fit" in refused
     place.write(
         """
         steps:

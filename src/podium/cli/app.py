@@ -90,7 +90,7 @@ _COMMANDS: Final = {
     "report": ("podium.cli.inspect", "report", "Summarize a run."),
     "cancel": ("podium.cli.control", "cancel", "Stop a run."),
     "pause": ("podium.cli.control", "pause", "Pause a run: running steps finish, no new ones start."),
-    "unpause": ("podium.cli.control", "unpause", "Let a paused run go on."),
+    "unpause": ("podium.cli.control", "unpause", "Let a paused run continue."),
     "retry-step": ("podium.cli.control", "retry_step", "Try a step again now."),
     "skip-step": ("podium.cli.control", "skip_step", "Leave a step out."),
     "approve": ("podium.cli.control", "approve", "Say yes to an approval step."),

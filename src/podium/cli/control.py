@@ -105,8 +105,8 @@ def pause(run_id: str, store: str | None, tenant: str, reason: str | None) -> in
 @click.command()
 @_on_run
 def unpause(run_id: str, store: str | None, tenant: str) -> int:
-    """Let a paused run, or one whose budget was raised, go on."""
-    return _send(store, tenant, run_id, "RESUME", "the run may go on")
+    """Let a paused run, or one whose budget was raised, continue."""
+    return _send(store, tenant, run_id, "RESUME", "the run may continue")
 
 
 @click.command("retry-step")

@@ -80,7 +80,7 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--no-wait",
             is_flag=True,
-            help="Leave the run (exit code 5) when only a person can let it go on.",
+            help="Leave the run (exit code 5) when only a person can make progress.",
         ),
         env_file_option,
         store_option,

@@ -130,7 +130,7 @@ def resume(
     from one to another may not. With --changed a new run takes over every step that has completed and would be carried
     out with the same command, inputs and files, and says for each why, or why not.
     """
-    from podium.operations.resume import Replacement, changed_request, resume_run
+    from podium.operations.resume import Replacement, resume_run
 
     raised = _parse_budgets(budgets)
     if budgets and changed:
@@ -153,6 +153,8 @@ def resume(
 
     async def work(parts: Parts) -> RunEnded:
         if changed:
+            from podium.operations.rerunning import changed_request
+
             request = await changed_request(parts, run_id, workflow=other, new_id=new_id, env_files=variables)
             return await foreground.start(parts, request)
         ready = await resume_run(
@@ -177,13 +179,13 @@ def rerun(run_id: str, step: str | None, new_id: str | None, **options: Unpack[O
     beside it: in other branches, in other items of a parallel loop, or in a graph without depending on it. The earlier
     run stays as it is.
     """
-    from podium.operations.rerunning import rerun_run
+    from podium.operations.rerunning import rerun_request
 
     foreground = Foreground(options)
     variables = use_env_files(options["env_files"])
 
     async def work(parts: Parts) -> RunEnded:
-        request = await rerun_run(parts, run_id, step, new_id, variables)
+        request = await rerun_request(parts, run_id, step, new_id, variables)
         return await foreground.start(parts, request)
 
     return foreground.finish(work)

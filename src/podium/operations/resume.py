@@ -8,21 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.drive import ReadyRun
 from podium.operations.driving import driver_of
-from podium.operations.env_files import EnvFile, check_env_files, kept_facts
+from podium.operations.env_files import EnvFile, check_env_files
 from podium.operations.inputs import InvalidInput
 from podium.operations.parts import Parts
 from podium.operations.pausing import is_paused
 from podium.plan.plan import Plan
-from podium.ports.engine import RunRequest
 from podium.runtime.ends import last_end
-from podium.runtime.rundir import RunDirectory
 from podium.runtime.workspaces import check_workspace, move_workspace, workspace_of
 from podium.text import visible
 
@@ -49,7 +45,7 @@ async def resume_run(
 
     `budgets`: as `parse_budget` gives them; only for an open run.
     """
-    run = await _may_resume(parts, run_id, env_files, f"podium resume {run_id}")
+    run = await may_resume(parts, run_id, env_files)
     plan = workflow.plan if workflow is not None else None
     await _require_needs(parts, run, plan, workspace)
     if workflow is not None:
@@ -66,39 +62,20 @@ async def resume_run(
     return ReadyRun(run.identity.run_id, reopen)
 
 
-async def changed_request(
-    parts: Parts,
-    run_id: str,
-    *,
-    workflow: Replacement | None = None,
-    new_id: str | None = None,
-    env_files: Sequence[EnvFile] = (),
-) -> RunRequest:
-    """A new run of what has changed since: it takes over every step that would be carried out in the same way."""
-    from podium.operations.rerunning import changed_request as request_of
-
-    await _may_resume(parts, run_id, env_files, f"podium resume {run_id}")
-    plan, source = (workflow.plan, workflow.source) if workflow is not None else (None, None)
-    request = await request_of(
-        parts.store, parts.runs, RunId(run_id), new_id, plan=plan, source=source, payloads=parts.payloads
-    )
-    parts.require_needs(request.plan, request.workspace)
-    return msgspec.structs.replace(request, env_files=kept_facts(env_files))
-
-
 async def require_env_files(parts: Parts, run: Run, files: Sequence[EnvFile], command: str) -> None:
     """Raises `EnvFileRequired` if the run needs others than those given; warns if they have changed."""
     for warning in await check_env_files(parts.store, parts.runs, run, files, command):
         parts.notify(f"warning: {visible(warning)}")
 
 
-async def _may_resume(parts: Parts, run_id: str, env_files: Sequence[EnvFile], command: str) -> Run:
+async def may_resume(parts: Parts, run_id: str, env_files: Sequence[EnvFile]) -> Run:
+    """Raises `NotAllowed` to a step of the run itself, and `EnvFileRequired`."""
     from podium.operations.signals import check_may_drive
 
     run = await parts.store.get_run(RunId(run_id))
     await check_may_drive(parts.store, parts.clock, run)
     await parts.restored(run)
-    await require_env_files(parts, run, env_files, command)
+    await require_env_files(parts, run, env_files, f"podium resume {run_id}")
     return run
 
 
@@ -106,9 +83,8 @@ async def _require_needs(parts: Parts, run: Run, plan: Plan | None, workspace: P
     """Before anything about the run changes. A living driver has what it needs; a completed run needs nothing."""
     if run.status is RunStatus.COMPLETED or (await driver_of(parts.store, run)).is_alive:
         return
-    directory = RunDirectory(parts.runs, run.identity.run_id)
     plan = plan or await parts.plan_of(run)
-    workspace = workspace or workspace_of(directory, run)
+    workspace = workspace or workspace_of(parts.directory(run.identity.run_id), run)
     check_workspace(run, workspace)
     parts.require_needs(plan, workspace)
 
@@ -118,16 +94,7 @@ async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> No
     from podium.operations.structure import replace_workflow
 
     run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
-    changed = await replace_workflow(
-        parts.store,
-        parts.runs,
-        run_id,
-        workflow.plan,
-        workflow.source,
-        parts.clock.now(),
-        force=workflow.force,
-        payloads=parts.payloads,
-    )
+    changed = await replace_workflow(parts, run_id, workflow.plan, workflow.source, force=workflow.force)
     if changed:
         update = {"params": changed, "reason": "podium resume --workflow"}
         await send_signal(parts.store, parts.clock, tenant_id, run_id, "UPDATE_PARAMS", update)

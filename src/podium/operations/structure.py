@@ -7,9 +7,8 @@ same: an open run is told of them by a signal, and its plan keeps the old ones f
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -22,16 +21,16 @@ from podium.log.transitions import RunStatus
 from podium.machine import Machine
 from podium.machine.accounts import Amount
 from podium.machine.reopening import causes
+from podium.operations.parts import Parts
 from podium.plan.budgets import Budgets, budgets_of, with_budgets
 from podium.plan.loading import walk
 from podium.plan.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
 from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.lock import RunLock, RunLocked
-from podium.runtime.plan_file import load_plan, replace_plan
+from podium.runtime.plan_file import replace_plan
 from podium.runtime.reading import records_of
-from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import MakeFolder, Values, values_of
+from podium.runtime.spilling import Values
 
 # Of a step: what it is called for people, and how it is tried.
 _FREE: Final = ("name", "description", "labels", "retry", "timeout", "idempotent", "on_doubt")
@@ -98,15 +97,7 @@ def _shape(step: Step) -> dict[str, Any]:
 
 
 async def replace_workflow(
-    store: Store,
-    runs: Path,
-    run_id: RunId,
-    plan: Plan,
-    source: bytes,
-    now: datetime,
-    *,
-    force: bool = False,
-    payloads: MakeFolder | None = None,
+    parts: Parts, run_id: RunId, plan: Plan, source: bytes, *, force: bool = False
 ) -> dict[str, Any]:
     """From here on the run goes by `plan`. Raises `WorkflowChanged`; `force` allows another structure.
 
@@ -115,31 +106,33 @@ async def replace_workflow(
     Also with force, what has happened must have come out the same under the new plan: nobody can say where a run
     stands whose log tells of steps that its plan does not know.
     """
-    directory = RunDirectory(runs, run_id)
+    store, directory = parts.store, parts.directory(run_id)
     lock = RunLock(directory.lock, run_id)
     await _take(store, lock, run_id)
     try:
         run = await store.get_run(run_id)
         if run.status is RunStatus.COMPLETED:
             return {}  # it never goes on; who asks for that is told so
-        old = await load_plan(store, directory, run)
+        old = await parts.plan_of(run)
         changes = structural_changes(old, plan)
         if changes and not force:
             raise WorkflowChanged(
                 f"the workflow of run {run_id!r} has another structure: {'; '.join(changes)}. "
                 f"Use --force to continue with it anyway, or --changed to start a new run with it"
             )
-        kept = values_of(store, run_id, directory, payloads)
+        kept = parts.values(run_id)
         until = await _before_the_routed_end(store, run_id, old, kept)
         stands = await _standing(store, run_id, old, kept, until)
         plan, written = _with_its_budgets(run_id, plan, old, stands)
         if not stands.is_kept_by(await _standing(store, run_id, plan, kept, until)):
             raise WorkflowChanged(
-                f"with this workflow run {run_id!r} would not stand where it stands: what has happened in it does "
+                f"run {run_id!r} cannot continue with this workflow: what has happened in it does "
                 f"not fit ({'; '.join(changes) or 'retries, limits or budgets of what has run'}). "
                 f"Use `podium resume {run_id} --changed --workflow FILE` to start a new run with it"
             )
-        await replace_plan(store, run, directory, plan, source, at=timestamp(now), forced=bool(changes))
+        await replace_plan(
+            store, run, directory, plan, source, at=timestamp(parts.clock.now()), forced=bool(changes)
+        )
     finally:
         lock.release()
     return {"written": msgspec.to_builtins(written)} if written else {}
