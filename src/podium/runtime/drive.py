@@ -10,6 +10,7 @@ order, and what had happened is taken up once more.
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -159,6 +160,8 @@ class Driver:
         self._reclaiming: asyncio.Future[None] | None = None
         # No task is begun: the run has lost its slot.
         self._is_suspended = False
+        # By the clock of the loop: until then the run certainly has its slot.
+        self._leased_until = math.inf
         self.machine = Machine(plan)
         self.machine.ended_iterations = deque()
         self._inbox: deque[PendingEvent] = deque()
@@ -613,6 +616,11 @@ class Driver:
             self._reclaiming.set_result(None)
             self._reclaiming = None
 
+    def leased_until(self, until: float) -> None:
+        """The lease was renewed, and with it the slot."""
+        self._leased_until = until
+        self.suspend(suspended=False)
+
     def suspend(self, *, suspended: bool) -> None:
         """Begin no task, until the run has a slot again."""
         if self._is_suspended and not suspended:
@@ -724,6 +732,9 @@ class Driver:
     # --- acting -----------------------------------------------------------------------------------
 
     def has_room(self) -> bool:
+        if asyncio.get_running_loop().time() > self._leased_until:
+            # This process was frozen: another run may work in the slot. The lease keeper finds out.
+            self._is_suspended = True
         return len(self._running) < self._plan.workflow.max_parallel and not self._is_suspended
 
     def start(self, task: RunTask) -> None:

@@ -44,10 +44,11 @@ class LeaseKeeper:
 
     async def keep(self, driver: Driver) -> None:
         """Until it is another's: then the driver loses the run."""
+        driver.leased_until(self._from_now())
         while True:
             await self._pause()
             try:
-                if not await self._renew() and not await self._claim_again(driver):
+                if not await self._renew(driver) and not await self._claim_again(driver):
                     return
             except PodiumError:
                 continue  # the store is away; the lease itself says how long that may last
@@ -59,12 +60,17 @@ class LeaseKeeper:
                 await self._wake.wait()
         self._wake.clear()
 
-    async def _renew(self) -> bool:
+    def _from_now(self) -> float:
+        return asyncio.get_running_loop().time() + self._ttl.total_seconds()
+
+    async def _renew(self, driver: Driver) -> bool:
         if self._is_lapsed:
             return False
+        until = self._from_now()
         renewed = await self._store.renew(self.lease, ttl=self._ttl)
         if renewed is not None:
             self.lease = renewed
+            driver.leased_until(until)
         return renewed is not None
 
     async def _claim_again(self, driver: Driver) -> bool:
@@ -74,6 +80,7 @@ class LeaseKeeper:
             driver.revoke(_taken_over(self.lease.run_id))
             return False
         driver.begin_reclaiming()
+        until = self._from_now()
         # A claim that was not answered may have been made.
         claimed = held.lease if held.is_live else None
         try:
@@ -81,8 +88,10 @@ class LeaseKeeper:
         finally:
             driver.end_reclaiming((claimed or self.lease).fence)
         self._is_lapsed = claimed is None
-        driver.suspend(suspended=claimed is None)
-        if claimed is not None:
+        if claimed is None:
+            driver.suspend(suspended=True)
+        else:
+            driver.leased_until(until)
             self.lease = claimed
             self._record_lease(claimed)
         return True

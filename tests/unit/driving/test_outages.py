@@ -224,6 +224,31 @@ def test_a_run_that_lost_its_slot_starts_nothing_until_it_has_one_again() -> Non
     run_virtually(scenario())
 
 
+def test_a_run_that_lost_its_slot_while_its_process_was_frozen_starts_nothing_until_it_has_one_again() -> (
+    None
+):
+    async def scenario() -> None:
+        away = Away()
+        full: list[str | None] = [None]
+        away.store._full_limit = lambda scopes: full[0]  # type: ignore[method-assign]
+
+        def freeze(task: RunTask) -> None:
+            if task.path == "B":
+                asyncio.get_running_loop()._no_waiting.skipped += 100  # type: ignore[attr-defined]
+                full[0] = "the limit"
+
+        away.run.tasks.on_start = freeze
+        _, keeper, driving = await away.begin()
+        await asyncio.sleep(150)
+        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B"]
+        full[0] = None
+        assert (await driving).event_type == EventType.RUN_COMPLETED
+        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B", "C"]
+        assert keeper.lease.fence.generation > 1
+
+    run_virtually(scenario())
+
+
 @pytest.mark.rule("OP01")
 def test_a_person_can_leave_a_run_whose_store_is_away() -> None:
     async def scenario() -> None:
