@@ -115,7 +115,7 @@ def _print_part(part: LogPart) -> None:
 @store_option
 @tenant_option
 def report(run_id: str, format_: str, store: str | None, tenant: str) -> int:
-    """Tell how a run went: its status, its steps, what failed and why."""
+    """Summarize a run: its status, its steps, what failed and why."""
 
     async def work(parts: Parts) -> RunReport:
         return await report_run(parts, tenant, run_id)

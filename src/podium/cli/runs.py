@@ -1,4 +1,4 @@
-"""`podium runs`: which runs there are, and how each stands."""
+"""`podium runs`: lists runs and shows the state of each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -95,7 +95,7 @@ def _listed_json(found: Obstacles) -> dict[str, Any]:
 )
 @json_option
 def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: int, as_json: bool) -> None:
-    """Show where a run stands, and its steps."""
+    """Show the state of a run and its steps."""
 
     async def work(parts: Parts) -> tuple[RunView, Obstacles]:
         view = await show_run(parts.store, parts.clock, tenant, run_id, after_step=after_step, limit=limit)

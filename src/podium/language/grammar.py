@@ -436,7 +436,7 @@ _STEP = Record(
         **_PROVIDER_SETTINGS,
     },
     mistaken={
-        "catch": "Write `on:` with `failure:`; there is no 'catch'.",
+        "catch": "Write `on:` with `failure:` instead of 'catch'.",
         "run": "Write `command:` with a list, like [make, test], or `shell:` for a script.",
         "script": "Write `shell:`.",
         "cmd": "Write `command:`.",

@@ -19,11 +19,11 @@ _MAX_STEP_BYTES: Final = 1024
 
 
 def check_id(kind: str, value: str) -> None:
-    """Refuse what is no id: letters, digits and `._:@+-`, at most 128, beginning with a letter or digit."""
+    """Refuse anything but letters, digits and `._:@+-`, at most 128, starting with a letter or digit."""
     if not _ID.fullmatch(value):
         raise InvalidId(
-            f"{kind} {_shown(value)} is no id: use 1 to 128 letters, digits and ._:@+-, "
-            "beginning with a letter or a digit"
+            f"{kind} {_shown(value)} is not a valid id: use 1-128 letters, digits or . _ : @ + -, "
+            "starting with a letter or digit"
         )
 
 

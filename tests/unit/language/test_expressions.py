@@ -164,7 +164,7 @@ def test_a_tree_is_plain_json() -> None:
         ("${x} && 1", "&&", "'&&' is not an operator.", "Write and."),
         ("${x} || 1", "||", "'||' is not an operator.", "Write or."),
         ("!${x}", "!", "'!' is not an operator.", "Write not, or != to compare."),
-        ("2 ** 3", "**", "'**' is not an operator.", "There is no power operator; multiply."),
+        ("2 ** 3", "**", "'**' is not an operator.", "Powers are not supported; multiply."),
         ("7 // 2", "//", "'//' is not an operator.", "Write int(a / b)."),
         (
             "$x == 1",
@@ -172,12 +172,12 @@ def test_a_tree_is_plain_json() -> None:
             "'$' is not an operator.",
             "Write ${...} for a value, or quotes for text.",
         ),
-        ("1 ? 2", "?", "'?' is not an operator.", "Write and and or: there is no ?: here."),
+        ("1 ? 2", "?", "'?' is not an operator.", "Write and and or; ?: is not supported."),
         (
             "{}",
             "{",
             "'{' is not an operator.",
-            "There are no maps here; a value is written ${...}, a list [1, 2].",
+            "Maps are not supported; a value is written ${...}, a list [1, 2].",
         ),
         (
             "1 § 2",
