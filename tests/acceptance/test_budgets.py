@@ -313,11 +313,11 @@ steps:
     ("given", "told"),
     [
         ("euros=3", "'euros=3' is not a budget: write usd=..., tokens=..., soft=..., reserve=..."),
-        ("usd", "'usd' is no budget"),
+        ("usd", "'usd' is not a budget"),
         ("usd=much", "'usd=much' is not a budget: write a number of dollars, or none"),
         ("tokens=1.5", "'tokens=1.5' is not a budget: write a whole number, or none"),
-        ("usd=-1", "'usd=-1' is no budget"),
-        ("usd=nan", "'usd=nan' is no budget"),
+        ("usd=-1", "'usd=-1' is not a budget"),
+        ("usd=nan", "'usd=nan' is not a budget"),
     ],
 )
 def test_what_is_no_budget_is_refused_before_anything_happens(place: Place, given: str, told: str) -> None:

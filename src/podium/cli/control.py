@@ -1,4 +1,4 @@
-"""Commands for runs that are under way: from any terminal, on the same store, whoever drives the run."""
+"""Commands for runs in progress: from any terminal, on the same store, whichever process drives the run."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -98,15 +98,15 @@ async def _stop(parts: Parts, ready: ReadyRun, view: ProgressView) -> RunEnded:
 @_on_run
 @click.option("--reason", help="Why; kept in the log.")
 def pause(run_id: str, store: str | None, tenant: str, reason: str | None) -> int:
-    """Begin nothing new: what runs goes on, and nothing follows from it until `podium unpause`."""
+    """Pause a run: running steps finish, no new ones start until `podium unpause`."""
     return _send(store, tenant, run_id, "PAUSE", "pause was asked for", reason=reason)
 
 
 @click.command()
 @_on_run
 def unpause(run_id: str, store: str | None, tenant: str) -> int:
-    """Let a paused run, or one whose budget was raised, continue."""
-    return _send(store, tenant, run_id, "RESUME", "the run may continue")
+    """Continue a paused run, or one whose budget was raised."""
+    return _send(store, tenant, run_id, "RESUME", "the run may go on")
 
 
 @click.command("retry-step")
