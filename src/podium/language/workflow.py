@@ -9,10 +9,10 @@ same plan on any machine: other files come in through `Files`, and nothing else 
 import re
 from collections.abc import Callable, Collection
 from collections.abc import Mapping as MappingOf
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from podium.expressions.types import Data
 from podium.language.blocks import block_of
