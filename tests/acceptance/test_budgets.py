@@ -287,7 +287,9 @@ def test_what_has_run_is_not_done_again_because_a_file_says_that_it_could_not_ha
     start(place, text.replace("USD", "1"), code=1)
     path = place.write(PROVIDERS + text.replace("USD", "0.25"))
     refused = place.run("resume", place.run_id, "--workflow", str(path), code=65)
-    assert "what has happened in it does not fit (retries, limits or budgets of what has run)" in refused.stderr
+    assert (
+        "what has happened in it does not fit (retries, limits or budgets of what has run)" in refused.stderr
+    )
     assert ran(place) == ["a"]
 
 

@@ -5,7 +5,6 @@ for a schema that refers to itself this takes years for a value of some dozens o
 for from the outside to the inside, and the library is only asked whether a part fits.
 """
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -95,6 +94,8 @@ def reason_at(schema: Any, place: Place, problem: Problem) -> str:
     """Why it does not fit: a keyword without schemas inside, or else the first one with alternatives."""
     if isinstance(schema, Mapping) and (found := problem(place.value, _flat(schema))) is not None:
         return found
+    import json  # With the first value that does not fit.
+
     text = json.dumps(place.value, ensure_ascii=False)
     if isinstance(schema, Mapping):
         for keyword in ("anyOf", "oneOf"):
