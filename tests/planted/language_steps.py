@@ -473,9 +473,9 @@ FAULTS: Final[list[Fault]] = [
         "D47",
         "`max_parallel` is ignored",
         swap(
-            "runtime/drive.py:Driver.has_room",
-            "len(self._running) < self._plan.workflow.max_parallel and not self._is_suspended",
-            "not self._is_suspended",
+            "runtime/task_slots.py:TaskSlots.has_room",
+            "len(self._running) < self._limit and not self.suspended",
+            "not self.suspended",
         ),
     ),
     fault(
@@ -490,13 +490,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D48",
         "a run that timed out is failed",
-        swap("runtime/state_file.py", "_TIMED_OUT: Final = 3", "_TIMED_OUT: Final = 99"),
+        swap("runtime/state_fold.py", "_TIMED_OUT: Final = 3", "_TIMED_OUT: Final = 99"),
     ),
     fault(
         "D48",
         "a run that waits for a person is running",
         swap(
-            "runtime/state_file.py:StateFold.state", "'waiting' if self._asking else 'running'", "'running'"
+            "runtime/state_fold.py:StateFold.state", "'waiting' if state.asking else 'running'", "'running'"
         ),
     ),
     fault(
@@ -600,13 +600,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D59",
         "body steps of a loop also have an entry of their own",
-        swap("runtime/state_file.py:_Body.shown", "node.shown()", "node.facts"),
+        swap("runtime/state_tree.py:shown", "node.shown()", "node.facts"),
     ),
     fault(
         "D59",
         "a skipped step has no entry",
         start(
-            "runtime/state_file.py:StateFold._step",
+            "runtime/state_fold.py:StateFold._take_step",
             """
             if record.event_type == EventType.STEP_SKIPPED:
                 return
@@ -617,15 +617,15 @@ FAULTS: Final[list[Fault]] = [
         "D59",
         "old failures of a long loop are dropped",
         swap(
-            "runtime/state_file.py:_Loop._forget_the_oldest",
-            "self.has_failed(index) and self._old_failures < MAX_ITERATIONS",
+            "runtime/state_tree.py:Loop._forget_the_oldest",
+            "self.has_failed(index) and self.old_failures < MAX_ITERATIONS",
             "False",
         ),
     ),
     fault(
         "D60",
         "processes of a killed runner are left running",
-        swap("runtime/drive.py:Driver._begin_again", "if begun: ...", "pass"),
+        swap("runtime/drive.py:Driver._start_again", "if started: ...", "pass"),
     ),
     fault(
         "D60",
@@ -835,15 +835,15 @@ FAULTS: Final[list[Fault]] = [
         "R072",
         "the state has a value for each secret",
         swap(
-            "runtime/state_file.py:StateFold.__init__",
-            "list(plan.workflow.secrets)",
-            "dict.fromkeys(plan.workflow.secrets, '***')",
+            "runtime/state_fold.py:StateFold.__init__",
+            "list(workflow.secrets)",
+            "dict.fromkeys(workflow.secrets, '***')",
         ),
     ),
     fault(
         "R074",
         "the duration of a step is in milliseconds",
-        swap("runtime/state_file.py:_Node.end", "round(duration / 1000, 6)", "round(duration, 6)"),
+        swap("runtime/state_tree.py:Node.end", "round(took / 1000, 6)", "round(took, 6)"),
     ),
     fault(
         "R078",

@@ -213,9 +213,9 @@ FAULTS: Final[list[Fault]] = [
         "G06",
         "a repeated process is not counted as an engine attempt",
         swap(
-            "runtime/drive.py:Driver._begin_again",
-            "self._engine_attempts.get(key, 1) + 1",
-            "self._engine_attempts.get(key, 1)",
+            "runtime/task_slots.py:TaskSlots.start_over",
+            "self.engine_attempt(key) + 1",
+            "self.engine_attempt(key)",
         ),
     ),
     fault(
@@ -270,17 +270,17 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G13",
         "a step in doubt runs again",
-        swap("runtime/drive.py:Driver._begin_again", "not command.step.idempotent", "False"),
+        swap("runtime/drive.py:Driver._start_again", "not command.step.idempotent", "False"),
     ),
     fault(
         "G13",
         "a driver that has lost the run starts what was under way again",
-        body("runtime/drive.py:Driver._prove_lease", "return"),
+        body("runtime/run_log.py:RunLog.prove_lease", "return"),
     ),
     fault(
         "G13",
         "a driver that has lost the run acts on what the next one has recorded",
-        body("runtime/drive.py:Driver._wrote", "return True"),
+        body("runtime/run_log.py:RunLog.has_written", "return True"),
     ),
     fault(
         "G14",

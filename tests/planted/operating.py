@@ -6,6 +6,7 @@ from tests.planted.edits import after, before, body, drop, start, swap
 from tests.planted.faults import Fault, fault
 
 _DRIVER = "runtime/drive.py:Driver"
+_RUN_LOG = "runtime/run_log.py:RunLog"
 _KEEPER = "runtime/lease_keeper.py:LeaseKeeper"
 _OUTAGES = "runtime/outages.py:Outages"
 _SLOTS = "runtime/slots.py:SlotWaiter"
@@ -20,12 +21,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP01",
         "the driver gives up after 3 seconds",
-        swap(f"{_DRIVER}._append", "return await self._outages.outlast(...)", "raise"),
+        swap(f"{_RUN_LOG}.append", "return await self._outages.outlast(...)", "raise"),
     ),
     fault(
         "OP01",
         "a log that cannot be read ends the run",
-        swap(f"{_DRIVER}._read_next", "return await self._outages.outlast(...)", "raise"),
+        swap(f"{_RUN_LOG}._outlast", "return await self._outages.outlast(...)", "raise"),
     ),
     fault(
         "OP01",
@@ -42,8 +43,8 @@ FAULTS: Final[list[Fault]] = [
         "steps start while the store is away",
         swap(
             f"{_DRIVER}._commit",
-            "appended = await self._append(writes, batch)",
-            "acts, batch.acts = batch.acts, []\nfor act in acts:\n    act()\nappended = await self._append(writes, batch)",
+            "appended = await self._append(batch)",
+            "acts, batch.acts = batch.acts, []\nfor act in acts:\n    act()\nappended = await self._append(batch)",
         ),
     ),
     fault("OP01", "views do not say that the store is away", body(f"{_OUTAGES}._say", "return")),
@@ -204,15 +205,15 @@ FAULTS: Final[list[Fault]] = [
         "OP08",
         "TimerFired has the time of the wall clock",
         swap(
-            "runtime/drive.py:_Batch.fold",
-            "max(driver.now(), pending.due)",
-            "timestamp(driver._world.clock.now())",
+            "runtime/batch.py:Batch.fold",
+            "max(self._now(), pending.due)",
+            "__import__('podium.wiring', fromlist=['x']).system_clock().now().strftime('%Y-%m-%dT%H:%M:%S.%fZ')",
         ),
     ),
     fault(
         "OP08",
         "a timer fires when the loop says so",
-        swap(f"{_DRIVER}._fire", "self._clock.elapsed() < deadline", "False"),
+        swap("runtime/timers.py:Timers._fire", "self._clock.elapsed() < deadline", "False"),
     ),
     fault(
         "OP08",

@@ -9,7 +9,7 @@ _WORKFLOW: Final = "language/workflow.py"
 _REFERENCES: Final = "language/references.py:_Resolving"
 _COMMANDS: Final = "runtime/tasks/commands.py"
 _OUTPUT: Final = "runtime/tasks/output.py:Output"
-_STATE: Final = "runtime/state_file.py:StateFold"
+_STATE: Final = "runtime/state_fold.py:StateFold"
 _LOCK: Final = "runtime/lock.py:RunLock"
 
 FAULTS: Final[list[Fault]] = [
@@ -124,14 +124,14 @@ FAULTS: Final[list[Fault]] = [
         "a paused run is running",
         swap(
             f"{_STATE}.state",
-            "'paused' if self._paused else 'waiting' if self._asking else 'running'",
+            "'paused' if state.paused else 'waiting' if state.asking else 'running'",
             "'running'",
         ),
     ),
     fault(
         "D48",
         "a run out of time has failed",
-        swap(f"{_STATE}._end", "status == 'failed' and payload.get('exitCode') == _TIMED_OUT", "False"),
+        swap(f"{_STATE}._end", "status == 'failed' and end.exit_code == _TIMED_OUT", "False"),
     ),
     fault(
         "R079",

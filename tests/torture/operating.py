@@ -42,10 +42,12 @@ from podium.plan.loading import FINALLY
 from podium.plan.plan import Agent, Block, Call, Goto, Handlers, Plan, Step, Workflow
 from podium.ports.store import Store
 from podium.runtime.checkpoints import CheckpointWriter, machine_of, newest_for
-from podium.runtime.drive import Driver, PendingEvent, World
+from podium.runtime.drive import Driver
+from podium.runtime.inbox import PendingEvent
 from podium.runtime.signalling import append_while_open
 from podium.runtime.takeover import Original, Takeovers
 from podium.runtime.tasks.order import TaskResult, completed, failed, stopped
+from podium.runtime.world import World
 from podium.runtime.writing import new_event
 from podium.stores.memory import MemoryStore
 from podium.testing.virtual_time import run_virtually
@@ -588,8 +590,8 @@ def run_one(seed: int) -> tuple[str, Counter[str]]:
     operated = Operated(seed)
     try:
         with (
-            patch("podium.runtime.drive.CHECKPOINT_EVERY", 1 + seed % 7),
-            patch("podium.runtime.drive._BYTES_PER_EVENT", 1_000_000),
+            patch("podium.runtime.machine_cache.CHECKPOINT_EVERY", 1 + seed % 7),
+            patch("podium.runtime.machine_cache._BYTES_PER_EVENT", 1_000_000),
         ):
             if seed % _ON_SQLITE == 0:
                 _run_on_sqlite(operated)

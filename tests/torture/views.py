@@ -5,7 +5,7 @@
 raises if two of them differ about a step or an iteration. The log may be that of an open run.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -15,10 +15,11 @@ from podium.log.events import EventRecord, EventType
 from podium.log.fold import RunSnapshot, project
 from podium.log.snapshots import StepSnapshot
 from podium.machine import Machine
-from podium.machine.tree import EndedIteration, Visit
+from podium.machine.commands import ContextReport, Report, ScopeReport
+from podium.machine.tree import Visit
 from podium.plan.plan import Plan
-from podium.runtime.state_file import MAX_ITERATIONS, Facts, StateFold
-from podium.runtime.state_saved import SavedState
+from podium.runtime.state_fold import StateFold
+from podium.runtime.state_tree import MAX_ITERATIONS
 
 _ITERATIONS = {
     "completed": "success_count",
@@ -28,43 +29,31 @@ _ITERATIONS = {
 }
 
 
-class MachineFacts:
-    """What a driver answers to `state.json`, from a machine that folds the same log."""
+class ReportingMachine:
+    """A machine that folds the same log as a view, and what it reports."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        machine.ended_iterations = deque()
+    def __init__(self, plan: Plan) -> None:
+        self.machine = Machine(plan)
         # The newest outcome of each iteration.
         self.outcomes: dict[str, str] = {}
-        self._context: dict[str, Any] | None = None
-        # What ended with the newest event, for every fold that asks.
-        self._ended: list[EndedIteration] = []
-        self._ended_by = 0
 
-    def advance(self, record: EventRecord) -> None:
-        self.context()
-        self.machine.advance(record)
+    def advance(self, record: EventRecord) -> list[Report]:
+        commands = self.machine.advance(record)
+        reports: list[Report] = [one for one in commands if isinstance(one, ScopeReport | ContextReport)]
+        assert all(one.run_seq == record.run_seq for one in reports)
+        for one in reports:
+            if isinstance(one, ScopeReport) and one.status != "running":
+                self.outcomes[one.path] = one.status
+                self._templates_agree(one)
+        return reports
 
-    def context(self) -> dict[str, Any] | None:
-        root = self.machine.root
-        if root is not None and root.call is not None:
-            self._context = root.call.context
-        return self._context
-
-    def item(self, path: str) -> Any:
-        found = self.machine.find_scope(path)
-        return found[0].item if found is not None else None
-
-    def iterations_ended_by(self, run_seq: int) -> list[EndedIteration]:
-        if run_seq == self._ended_by:
-            return self._ended
-        ended = list(self.machine.ended_iterations or ())
-        assert all(one.run_seq <= run_seq for one in ended)
-        assert self.machine.ended_iterations is not None
-        self.machine.ended_iterations.clear()
-        self.outcomes |= {one.path: one.status for one in ended}
-        self._ended, self._ended_by = ended, run_seq
-        return ended
+    def _templates_agree(self, ended: ScopeReport) -> None:
+        """What `${steps.L.iterations}` reads is what the iteration ended with."""
+        found = self.machine.find_scope(f"{ended.path}/x") if ended.path.endswith("]") else None
+        visit: Visit | None = found[0].owner if found is not None else None
+        kept = visit.loop.iterations if visit is not None and visit.loop is not None else {}
+        if ended.index in kept:
+            assert kept[ended.index]["status"] == ended.status, ended
 
 
 def views_agree(plan: Plan, log: Iterable[EventRecord], *, noisy: bool = False) -> None:
@@ -73,16 +62,14 @@ def views_agree(plan: Plan, log: Iterable[EventRecord], *, noisy: bool = False) 
     `noisy`: the log has events that no driver writes. A snapshot that ignored some of them says what it does then.
     """
     records = list(log)
-    facts = MachineFacts(Machine(plan))
-    fold = StateFold(plan, "r1", facts)
-    resumed = StateFold(plan, "r1", facts)
+    machine = ReportingMachine(plan)
+    fold, resumed = StateFold(plan, "r1"), StateFold(plan, "r1")
     for record in records:
-        facts.advance(record)
-        _templates_agree(facts)
-        fold.fold(record)
-        resumed.fold(record)
+        reports = machine.advance(record)
+        fold.fold(record, reports)
+        resumed.fold(record, reports)
         if record.run_seq % 5 == 0:
-            resumed = restored(resumed, plan, facts)
+            resumed = restored(resumed, plan)
     state = fold.state()
     assert resumed.state() == state, "state.json differs after a resume from a checkpoint"
     snapshot = project(records)
@@ -91,28 +78,16 @@ def views_agree(plan: Plan, log: Iterable[EventRecord], *, noisy: bool = False) 
         _steps_agree(state["steps"], "", snapshot)
     _counts_agree(snapshot)
     for path, loop in _loops(state["steps"], ""):
-        _loop_agrees(path, loop, facts.outcomes, records)
+        _loop_agrees(path, loop, machine.outcomes, records)
 
 
-def restored(fold: StateFold, plan: Plan, facts: Facts | None) -> StateFold:
+def restored(fold: StateFold, plan: Plan) -> StateFold:
     """As a driver continues that was started from a checkpoint."""
-    saved = msgspec.json.encode(fold.saved())
-    again = StateFold(plan, "r1", facts)
-    again.restore(msgspec.json.decode(saved, type=SavedState))
-    assert msgspec.json.encode(again.saved()) == saved, "restored to something else"
+    saved = fold.saved()
+    again = StateFold(plan, "r1")
+    again.restore(saved)
+    assert again.saved() == saved, "restored to something else"
     return again
-
-
-def _templates_agree(facts: MachineFacts) -> None:
-    """What `${steps.L.iterations}` reads is what the iteration ended with."""
-    assert facts.machine.ended_iterations is not None
-    for ended in facts.machine.ended_iterations:
-        found = facts.machine.find_scope(f"{ended.path}/x")
-        visit: Visit | None = found[0].owner if found is not None else None
-        kept = visit.loop.iterations if visit is not None and visit.loop is not None else {}
-        index = int(ended.path.rpartition("[")[2][:-1])
-        if index in kept:
-            assert kept[index]["status"] == ended.status, ended
 
 
 def _steps_agree(steps: dict[str, Any], before: str, snapshot: RunSnapshot) -> None:

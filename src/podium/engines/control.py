@@ -14,7 +14,8 @@ from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.machine.obligations import Obligation
 from podium.ports.store import Store
-from podium.runtime.drive import Driver, PendingEvent
+from podium.runtime.drive import Driver
+from podium.runtime.inbox import PendingEvent
 from podium.runtime.outages import Outages
 
 _IDLE_SECONDS: Final = 0.1

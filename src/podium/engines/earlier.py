@@ -11,7 +11,6 @@ from podium.log.leases import Lease
 from podium.log.payloads import RunQueued
 from podium.log.runs import Run
 from podium.plan.plan import Plan
-from podium.runtime.drive import Tasks, World
 from podium.runtime.plan_file import load_plan
 from podium.runtime.reusing import (
     Before,
@@ -24,6 +23,7 @@ from podium.runtime.reusing import (
 )
 from podium.runtime.spilling import is_value, put_back
 from podium.runtime.tasks.host import TaskHost
+from podium.runtime.world import Tasks, World
 
 
 class EarlierRun:

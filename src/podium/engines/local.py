@@ -41,8 +41,9 @@ from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.checkpoints import CheckpointWriter
 from podium.runtime.draining import watch_draining
-from podium.runtime.drive import Driver, PendingEvent, World
+from podium.runtime.drive import Driver
 from podium.runtime.ends import ended_by
+from podium.runtime.inbox import PendingEvent
 from podium.runtime.journal import Journal
 from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
@@ -59,6 +60,7 @@ from podium.runtime.tasks import processes
 from podium.runtime.tasks.dispatch import RunTasks
 from podium.runtime.view_trouble import ViewTrouble
 from podium.runtime.workspaces import check_workspace, workspace_of
+from podium.runtime.world import World
 
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
@@ -242,6 +244,7 @@ class LocalEngine:
         await views.open(parts.store, is_new=run.head <= 1)
         journal, state = views.journal, views.state
         world.views += views.observers
+        world.state_views.append(views.state)
         world.sync_views = journal.sync
         world.checkpoints = CheckpointWriter(parts.store, run_id, plan, views.saved)
         if run.status in TERMINAL and session.reopening.is_wanted:
@@ -329,7 +332,7 @@ async def _keep_up(
         if directory.cancel_marker.exists():
             directory.cancel_marker.unlink(missing_ok=True)
             control.cancel("asked for by .cancel")
-        driver.tell_views()
+        driver.flush_views()
         state.write_if_due()
         journal.keep_up()
 

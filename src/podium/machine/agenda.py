@@ -10,9 +10,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from podium.log.times import Timestamp, later
 from podium.machine.accounts import Spending
-from podium.machine.commands import Question, Record
+from podium.machine.commands import ContextReport, Question, Record, Report, ScopeReport
 from podium.machine.program import Node, WorkflowProgram
-from podium.machine.tree import EndedIteration, Loop, Outcome, Scope, Verdict, Visit, prefix_of
+from podium.machine.tree import Loop, Outcome, Scope, Verdict, Visit, prefix_of
 from podium.machine.values import ScopeView, Surroundings
 from podium.plan.plan import Call, ForEach, Group, Parallel, Plan, While
 
@@ -71,13 +71,11 @@ class Agenda:
         # Timers that only give the host a turn, and the one that is set.
         self.breath = 0
         self.breathing: str | None = None
-        # For a host that asks for it, by putting a deque here: the iterations that have ended, with the number of the
-        # event they ended with, their path and their outcome. Whatever shows an iteration's outcome has it from here.
-        self.ended_iterations: deque[EndedIteration] | None = None
-        # Of the event being folded: keys whose commands have changed, timers not needed any more, new records.
+        # Of the event being folded: keys whose commands have changed, timers not needed any more, records, reports.
         self.touched: dict[Any, None] = {}
         self.dropped: list[str] = []
         self.recorded: list[Record] = []
+        self.reports: list[Report] = []
 
     @property
     def now(self) -> Timestamp:
@@ -116,6 +114,16 @@ class Agenda:
         self.records.append(decision)
         self.recorded.append(decision)
 
+    def report_scope(self, scope: Scope, status: str) -> None:
+        """For views: an iteration or a branch has opened or closed."""
+        is_iteration = scope.prefix.endswith("]/")
+        path = scope.prefix[:-1] if is_iteration else scope.prefix + scope.block.nodes[0].step_id
+        self.reports.append(ScopeReport(self.last_seq, path, scope.index, scope.item, status))
+
+    def report_context(self) -> None:
+        if self.root is not None and self.root.call is not None:
+            self.reports.append(ContextReport(self.last_seq, dict(self.root.call.context)))
+
     def timer_key(self, visit: Visit, kind: str) -> str:
         """Used once: a timer that was dropped must not be taken for the next one."""
         visit.counter += 1
@@ -126,6 +134,11 @@ class Agenda:
 
     def view(self, scope: Scope, answers: dict[Question, bool] | None = None) -> ScopeView:
         return ScopeView(scope, self.surroundings, answers)
+
+    def has_started(self, path: str, attempt: int) -> bool:
+        """Whether this task is waited for and its StepStarted is in the log."""
+        visit = self.waits.get((path, attempt))
+        return visit is not None and visit.started
 
     def find(self, path: str) -> Visit | None:
         """The live visit with exactly this path."""

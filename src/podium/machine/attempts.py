@@ -135,6 +135,7 @@ def set_context(m: Agenda, visit: Visit, body: Set) -> None:
         fail_before_start(m, visit, error)
         return
     workflow_of(scope).context.update(values)
+    m.report_context()
     outcome = Outcome("success", 0)
     record_end(m, visit, outcome)
     settle(m, visit, outcome)

@@ -67,4 +67,26 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     payload: dict[str, Any]
 
 
-Command: TypeAlias = RunTask | CancelTask | SetTimer | CancelTimer | Probe | Record
+class ScopeReport(msgspec.Struct, frozen=True, gc=False):
+    """An iteration (`Deploy#2[3]`) or a branch (`Deploy/Build`) has opened (`running`) or closed.
+
+    Nothing is to be done about a report. It is for views: whatever shows an outcome of an iteration has it from here.
+    """
+
+    # The event with which it happened.
+    run_seq: int
+    path: str
+    index: int
+    item: Any
+    status: str
+
+
+class ContextReport(msgspec.Struct, frozen=True, gc=False):
+    """The variables of the run have changed to these."""
+
+    run_seq: int
+    context: dict[str, Any]
+
+
+Report: TypeAlias = ScopeReport | ContextReport
+Command: TypeAlias = RunTask | CancelTask | SetTimer | CancelTimer | Probe | Record | Report

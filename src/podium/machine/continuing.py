@@ -107,6 +107,8 @@ def continue_list(m: Agenda, visit: Visit, index: int) -> None:
     packed = kept.items.pop(index, None)
     scope = kept.scopes.pop(index) if packed is None else checkpoint.unpack_list(m, packed[1], visit)
     visit.scopes[index] = scope
+    if visit.node.kind in (Kind.FOR_EACH, Kind.PARALLEL, Kind.WHILE):
+        m.report_scope(scope, "running")
     restore(m, scope)
     reopening.go_on(m, scope, reopening.KEPT)
 

@@ -20,7 +20,6 @@ from podium.machine import (
 from podium.machine.agenda import Agenda
 from podium.machine.program import BlockProgram, Kind
 from podium.machine.tree import (
-    EndedIteration,
     Loop,
     Outcome,
     Phase,
@@ -99,6 +98,8 @@ def open_scope(
     scope = Scope(owner, block, prefix, index)
     scope.attempts.update(spent or {})
     owner.scopes[index] = scope
+    if owner.node.kind in (Kind.WHILE, Kind.PARALLEL):
+        m.report_scope(scope, "running")
     if block.is_graph:
         graphs.begin(m, scope)
         if not scope.live and not block.nodes:
@@ -146,6 +147,7 @@ def _begin_item(m: Agenda, visit: Visit, loop: Loop, index: int) -> None:
     scope = Scope(visit, node.block, f"{prefix_of(visit)}[{index}]/", index)
     scope.item = loop.items[index]
     visit.scopes[index] = scope
+    m.report_scope(scope, "running")
     if node.block.is_graph:
         graphs.begin(m, scope)
     else:
@@ -215,8 +217,7 @@ def _count(m: Agenda, loop: Loop, scope: Scope, status: str) -> None:
             loop.skipped += 1
         case _:
             loop.cancelled += 1
-    if m.ended_iterations is not None and scope.prefix.endswith("]/"):
-        m.ended_iterations.append(EndedIteration(m.last_seq, scope.prefix[:-1], status))
+    m.report_scope(scope, status)
 
 
 def _decide(m: Agenda, visit: Visit, loop: Loop) -> None:

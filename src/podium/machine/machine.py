@@ -157,9 +157,11 @@ class Machine(Agenda):
                 owed.append(due)
                 visit.handed = True
         owed += [CancelTimer(key) for key in self.dropped]
+        owed += self.reports
         self.recorded.clear()
         self.touched.clear()
         self.dropped.clear()
+        self.reports.clear()
         return owed
 
 

@@ -202,6 +202,7 @@ def reopen(m: Agenda) -> None:
     if saved is None:
         return  # cancelled before its start: it still has to begin
     _take_up(m, saved)
+    m.report_context()
     # What came after the verdict begins anew, its budget too.
     m.spending.keep({visit.path for visit in _visits(m.root)} if m.root is not None else set())
 

@@ -185,6 +185,7 @@ def _update_params(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> s
     context, budget, of_steps = params.get("context"), params.get("budget"), params.get("budgets")
     if isinstance(context, dict):
         workflow_of(next(iter(m.root.scopes.values()))).context.update(context)
+        m.report_context()
     if isinstance(budget, dict):
         _change_budget(m, m.spending.accounts[RUN_PATH], budget)
     unknown = ""

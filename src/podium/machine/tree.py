@@ -5,7 +5,7 @@ a branch. The tree is the only truth. `waits` (see `machine.py`) is an index tha
 """
 
 from enum import IntEnum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from podium.log.times import Timestamp
 from podium.machine.commands import Question
@@ -30,14 +30,6 @@ class Phase(IntEnum):
     OPEN = auto()  # its child scopes
     SETTLED = auto()  # it has its outcome; routing is on the agenda
     DONE = auto()  # it has left the tree
-
-
-class EndedIteration(NamedTuple):
-    """An item or a pass that has ended: with which event, where (`Deploy#2[3]`), and how."""
-
-    run_seq: int
-    path: str
-    status: str
 
 
 class Result:

@@ -14,7 +14,7 @@ from podium.log.runs import Run
 from podium.machine.commands import RunTask
 from podium.ports.clock import Clock
 from podium.ports.store import Store
-from podium.runtime.drive import Driver, World
+from podium.runtime.drive import Driver
 from podium.runtime.journal import Journal
 from podium.runtime.lock import RunLock, RunLocked
 from podium.runtime.plan_file import PLAN, is_plan_file, load_plan
@@ -24,6 +24,7 @@ from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import MakeFolder, RunValues, is_value, value_name, values_of
 from podium.runtime.state_file import StateFile
 from podium.runtime.tasks.order import TaskResult
+from podium.runtime.world import World
 
 
 async def restore_directory(
@@ -93,8 +94,9 @@ async def write_views(
     world = World(store, clock, NoTasks(), lambda _question: False, payloads=values)
     driver = Driver(plan, run.identity, Fence(generation=0), world)
     journal = Journal(directory)
-    state = StateFile(directory, plan, run.identity.run_id, driver)
-    world.views += [journal, state]
+    state = StateFile(directory, plan, run.identity.run_id)
+    world.views.append(journal)
+    world.state_views.append(state)
     await driver.replay()
     state.write_last()
     journal.close()

@@ -25,13 +25,13 @@ from podium.machine.commands import RunTask
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import PLAIN_WORK, Plan, Step
 from podium.ports.store import EventLog, Store
-from podium.runtime.drive import Tasks
 from podium.runtime.fingerprints import Fingerprints, digest_of
 from podium.runtime.reading import READ_BATCH, records_of
 from podium.runtime.rundir import RunDirectory, inside, write_atomically
 from podium.runtime.spilling import Values, hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder, TaskResult
+from podium.runtime.world import Tasks
 from podium.text import reason_of
 
 if TYPE_CHECKING:

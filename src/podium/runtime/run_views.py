@@ -54,7 +54,7 @@ class RunViews:
 
     @property
     def observers(self) -> list[Observer]:
-        return [self.journal, self.state, self.notes]
+        return [self.journal, self.notes]
 
     def _continue_from(self, saved: checkpoints.Saved) -> bool:
         machine = checkpoints.machine_of(self._plan, saved)
@@ -78,7 +78,6 @@ class RunViews:
             self._directory,
             self._plan,
             self._run_id,
-            self._driver,
             self._may_write,
             trouble=self._trouble,
         )

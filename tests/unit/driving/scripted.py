@@ -27,8 +27,10 @@ from podium.machine.commands import Question, RunTask
 from podium.plan.plan import Agent, Command, Plan
 from podium.ports.store import Store
 from podium.runtime.checkpoints import CheckpointWriter, machine_of, newest_for
-from podium.runtime.drive import Driver, Observer, PendingEvent, World
+from podium.runtime.drive import Driver
+from podium.runtime.inbox import PendingEvent
 from podium.runtime.tasks.order import TaskResult, completed, failed, stopped
+from podium.runtime.world import Observer, StateView, World
 from podium.stores.memory import MemoryStore
 
 Key = tuple[str, int]
@@ -125,6 +127,7 @@ class Scripted:
     tasks: ScriptedTasks = field(default_factory=ScriptedTasks)
     observers: list[Observer] = field(default_factory=list)
     views: list[Observer] = field(default_factory=list)
+    state_views: list[StateView] = field(default_factory=list)
     ask: Callable[[Question], bool] = nothing_there
     driver: Driver | None = None
     # Save checkpoints, and start from them.
@@ -159,6 +162,7 @@ class Scripted:
             self.tasks,
             self.ask,
             views=self.views,
+            state_views=self.state_views,
             observers=self.observers,
         )
         if self.checkpoints:

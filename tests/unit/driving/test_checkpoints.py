@@ -137,7 +137,7 @@ class Resumable:
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("podium.runtime.drive._LONG_TAIL", 20)
+    monkeypatch.setattr("podium.runtime.machine_cache._LONG_TAIL", 20)
 
 
 async def _left(folder: Path, items: int = 300) -> Resumable:
@@ -158,8 +158,8 @@ def test_a_resume_reads_only_the_tail_however_long_the_run_is(items: int, tmp_pa
 
 def test_checkpoints_are_saved_while_a_run_is_driven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a killed driver costs only what came after the last one."""
-    monkeypatch.setattr("podium.runtime.drive.CHECKPOINT_EVERY", 100)
-    monkeypatch.setattr("podium.runtime.drive._LONG_TAIL", 10**9)
+    monkeypatch.setattr("podium.runtime.machine_cache.CHECKPOINT_EVERY", 100)
+    monkeypatch.setattr("podium.runtime.machine_cache._LONG_TAIL", 10**9)
 
     async def scenario() -> None:
         run = await _left(tmp_path)
@@ -291,7 +291,7 @@ def test_a_store_that_cannot_save_a_checkpoint_does_not_stop_a_run(
 ) -> None:
     from podium.errors import StoreUnavailable
 
-    monkeypatch.setattr("podium.runtime.drive.CHECKPOINT_EVERY", 50)
+    monkeypatch.setattr("podium.runtime.machine_cache.CHECKPOINT_EVERY", 50)
 
     async def refuse(*_arguments: Any) -> None:
         raise StoreUnavailable("the disk is full")
@@ -382,8 +382,8 @@ def test_a_run_that_is_killed_after_any_commit_continues_from_its_checkpoint(
         await undisturbed.drive()
         expected = canonical(await undisturbed.log(), ordered=name not in AT_ONCE)
         for every in (1, 3):
-            monkeypatch.setattr("podium.runtime.drive.CHECKPOINT_EVERY", every)
-            monkeypatch.setattr("podium.runtime.drive._BYTES_PER_EVENT", 10**9)
+            monkeypatch.setattr("podium.runtime.machine_cache.CHECKPOINT_EVERY", every)
+            monkeypatch.setattr("podium.runtime.machine_cache._BYTES_PER_EVENT", 10**9)
             appends = 1
             while (found := await killed_after(appends)) is not None:
                 _, log = found

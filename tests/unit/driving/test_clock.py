@@ -12,8 +12,10 @@ from podium.log.events import EventRecord, EventType
 from podium.log.leases import Lease
 from podium.log.times import moment
 from podium.machine import RULES_VERSION
-from podium.runtime.drive import Driver, PendingEvent, World
+from podium.runtime.drive import Driver
 from podium.runtime.drive_clock import DriveClock
+from podium.runtime.inbox import PendingEvent
+from podium.runtime.world import World
 from podium.testing.clock import VirtualClock
 from podium.testing.virtual_time import run_virtually
 from tests.unit.driving.scripted import Scripted, ScriptedTasks, memory, signal

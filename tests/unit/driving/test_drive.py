@@ -14,11 +14,18 @@ from podium.errors import StaleFence, StoreUnavailable
 from podium.log.events import EventRecord, EventType
 from podium.log.leases import Fence, Lease
 from podium.machine import Machine
-from podium.machine.commands import CancelTask, RunTask
-from podium.runtime.drive import LogDoesNotFit
+from podium.machine.commands import CancelTask, Report, RunTask, ScopeReport
+from podium.runtime.acting import Actions
+from podium.runtime.drive_clock import DriveClock
+from podium.runtime.inbox import Inbox
+from podium.runtime.run_log import LogDoesNotFit
+from podium.runtime.task_slots import TaskSlots
 from podium.runtime.tasks.order import TaskResult, completed
+from podium.runtime.timers import Timers
+from podium.runtime.view_feed import ViewFeed
+from podium.runtime.world import World
 from podium.wiring import open_store
-from tests.unit.driving.scripted import TTL, Scripted, ScriptedTasks, memory, signal
+from tests.unit.driving.scripted import TTL, Scripted, ScriptedTasks, WallClock, memory, signal
 from tests.unit.machine.hosting import plan_of
 
 THREE = """
@@ -102,8 +109,8 @@ def test_signals_in_between_never_make_log_and_decisions_differ(
     seed: int, kept_every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PAUSE and RESUME come in before a third of all appends; each task of the log is performed exactly once."""
-    monkeypatch.setattr("podium.runtime.drive.CHECKPOINT_EVERY", kept_every)
-    monkeypatch.setattr("podium.runtime.drive._BYTES_PER_EVENT", 10**9)
+    monkeypatch.setattr("podium.runtime.machine_cache.CHECKPOINT_EVERY", kept_every)
+    monkeypatch.setattr("podium.runtime.machine_cache._BYTES_PER_EVENT", 10**9)
 
     async def scenario() -> None:
         run = await Scripted(plan_of(GUESTS), memory()).create()
@@ -167,7 +174,7 @@ class LogThatCounts:
 
 def test_a_signal_costs_the_same_in_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was folded since the machine was last kept is folded again, and not the run from its beginning."""
-    monkeypatch.setattr("podium.runtime.drive.CHECKPOINT_EVERY", 50)
+    monkeypatch.setattr("podium.runtime.machine_cache.CHECKPOINT_EVERY", 50)
 
     async def scenario() -> None:
         loop = f"for_each: {{items: {list(range(400))}, steps: [{{name: A, command: [exit, 0]}}]}}"
@@ -280,10 +287,14 @@ def test_a_task_that_has_ended_is_not_ended_a_second_time_by_a_stop() -> None:
 def test_every_cancel_of_a_task_is_answered_also_of_one_nobody_knows() -> None:
     async def scenario() -> None:
         run = await Scripted(plan_of(THREE), memory()).create()
-        driver = run.begin(await run.claim())
-        driver.stop(CancelTask("A", 1, code="JOIN_DECIDED"))
-        driver.stop(CancelTask("A", 1, code="JOIN_DECIDED"))
-        (answer,) = driver._inbox
+        inbox, slots = Inbox(), TaskSlots(1)
+        world = World(run.store, WallClock(), run.tasks, run.ask)
+        timers = Timers(DriveClock(world.clock), inbox.submit)
+        actions = Actions(world, inbox, slots, timers, ViewFeed("r1", world))
+        actions.stop(CancelTask("A", 1, code="JOIN_DECIDED"))
+        actions.stop(CancelTask("A", 1, code="JOIN_DECIDED"))
+        answer = inbox.take()
+        assert not inbox, "once"
         assert (answer.event_type, answer.path, answer.attempt) == ("StepFailed", "A", 1)
         assert answer.payload["error"]["code"] == "JOIN_DECIDED"
         assert answer.payload["error"]["category"] == "SYSTEM"
@@ -589,17 +600,14 @@ def test_views_are_told_of_many_events_at_a_time_and_know_the_items_of_iteration
         told: list[list[str]] = []
         items: dict[str, Any] = {}
 
-        def view(records: Sequence[EventRecord]) -> None:
-            assert run.driver is not None
+        def view(records: Sequence[EventRecord], reports: Sequence[Report]) -> None:
             told.append(types(records))
-            for record in records:
-                if record.event_type == EventType.STEP_STARTED and "[" in str(record.step_id):
-                    items[str(record.step_id)] = run.driver.item(str(record.step_id))
+            items.update({one.path: one.item for one in reports if isinstance(one, ScopeReport)})
 
-        run.views.append(view)
+        run.state_views.append(view)
         await run.drive(names=["one", "two"])
         assert [name for names in told for name in names] == types(await run.log())
-        assert items == {"L[0]/I": "one", "L[1]/I": "two"}
+        assert items == {"L[0]": "one", "L[1]": "two"}
         assert len(told) < 4, "when the log was read, and at the end"
 
     asyncio.run(scenario())
@@ -621,7 +629,7 @@ class BlockingTasks(ScriptedTasks):
 def test_views_that_have_waited_long_are_told_of_a_step_before_it_can_block_this_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("podium.runtime.drive._MAX_VIEW_DELAY", 0.0)
+    monkeypatch.setattr("podium.runtime.view_feed._MAX_VIEW_DELAY", 0.0)
 
     async def scenario() -> None:
         tasks = BlockingTasks()

@@ -12,9 +12,11 @@ from podium.log.leases import Lease
 from podium.machine import RULES_VERSION
 from podium.machine.commands import RunTask
 from podium.ports.engine import Notice
-from podium.runtime.drive import Driver, PendingEvent, World
+from podium.runtime.drive import Driver
+from podium.runtime.inbox import PendingEvent
 from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.outages import Outages
+from podium.runtime.world import World
 from podium.stores.memory import MemoryStore
 from podium.testing.virtual_time import run_virtually
 from tests.unit.driving.scripted import TTL, Scripted, WallClock

@@ -12,8 +12,10 @@ from podium.errors import StaleFence, StoreUnavailable
 from podium.log.events import EventType
 from podium.log.leases import Lease
 from podium.machine import RULES_VERSION
-from podium.runtime.drive import Driver, PendingEvent, World
+from podium.runtime.drive import Driver
+from podium.runtime.inbox import PendingEvent
 from podium.runtime.outages import Outages
+from podium.runtime.world import World
 from podium.testing.virtual_time import run_virtually
 from tests.unit.driving.scripted import Scripted, ScriptedTasks, WallClock, memory
 from tests.unit.driving.test_drive import LogThatIsAway

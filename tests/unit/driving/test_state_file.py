@@ -12,11 +12,13 @@ import pytest
 
 from podium.log.events import EventRecord, EventType
 from podium.machine import Machine
-from podium.machine.tree import EndedIteration
+from podium.machine.commands import Report, ScopeReport
 from podium.plan.plan import Plan
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.state_file import MAX_ITERATIONS, StateFile, StateFold
-from tests.torture.views import MachineFacts, views_agree
+from podium.runtime.state_file import StateFile
+from podium.runtime.state_fold import StateFold
+from podium.runtime.state_tree import MAX_ITERATIONS
+from tests.torture.views import ReportingMachine, views_agree
 from tests.unit.driving.corpus import CORPUS, plan_named
 from tests.unit.driving.scripted import Scripted, memory
 from tests.unit.machine.hosting import START, Host, plan_of, record_of
@@ -55,11 +57,10 @@ STEP = {
 
 def folded(host: Host, *, upto: int | None = None) -> dict[str, Any]:
     """The state after the events of a host, as JSON would say it."""
-    facts = MachineFacts(Machine(host.plan))
-    fold = StateFold(host.plan, "r1", facts)
+    machine = ReportingMachine(host.plan)
+    fold = StateFold(host.plan, "r1")
     for record in host.log[:upto]:
-        facts.advance(record)
-        fold.fold(record)
+        fold.fold(record, machine.advance(record))
     state: dict[str, Any] = json.loads(json.dumps(fold.state()))
     return state
 
@@ -388,16 +389,15 @@ def test_what_is_told_of_iterations_and_steps_is_what_the_machine_decided(name: 
     log = asyncio.run(log_of())
     plan = plan_named(name)
     views_agree(plan, log)
-    facts = MachineFacts(Machine(plan))
-    fold = StateFold(plan, "r1", facts)
+    machine = ReportingMachine(plan)
+    fold = StateFold(plan, "r1")
     results: dict[str, Any] = {}
     for record in log:
-        root = facts.machine.root
+        root = machine.machine.root
         if root is not None and root.call is not None:
             kept = root.scopes[0].results if 0 in root.scopes else root.call.main_results
             results |= {name: (one.status, one.visits, one.attempts) for name, one in kept.items()}
-        facts.advance(record)
-        fold.fold(record)
+        fold.fold(record, machine.advance(record))
     state = fold.state()
     for step, (status, visits, attempts) in results.items():
         shown = state["steps"][step]
@@ -409,35 +409,19 @@ def test_what_is_told_of_iterations_and_steps_is_what_the_machine_decided(name: 
 # --- long loops -----------------------------------------------------------------------------------
 
 
-class OneStepEach:
-    """The facts of loops whose bodies are one step: an iteration ends with it."""
-
-    def __init__(self) -> None:
-        self._ended: list[EndedIteration] = []
-
-    def see(self, record: EventRecord) -> EventRecord:
-        around, _, _ = (record.step_id or "").rpartition("/")
-        if around and record.event_type in (EventType.STEP_COMPLETED, EventType.STEP_FAILED):
-            status = "failed" if record.event_type == EventType.STEP_FAILED else "completed"
-            self._ended.append(EndedIteration(record.run_seq, around, status))
-        return record
-
-    def context(self) -> None:
-        return None
-
-    def item(self, path: str) -> Any:
-        return None
-
-    def iterations_ended_by(self, run_seq: int) -> list[EndedIteration]:
-        ended, self._ended = self._ended, []
-        return ended
+def ended_by(record: EventRecord) -> list[Report]:
+    """What a machine reports of loops whose bodies are one step: an iteration ends with it."""
+    around, _, _ = (record.step_id or "").rpartition("/")
+    if not around or record.event_type not in (EventType.STEP_COMPLETED, EventType.STEP_FAILED):
+        return []
+    status = "failed" if record.event_type == EventType.STEP_FAILED else "completed"
+    return [ScopeReport(record.run_seq, around, 0, None, status)]
 
 
 def fold_all(plan: Plan, records: Iterable[EventRecord]) -> StateFold:
-    facts = OneStepEach()
-    fold = StateFold(plan, "r1", facts)
+    fold = StateFold(plan, "r1")
     for record in records:
-        fold.fold(facts.see(record))
+        fold.fold(record, ended_by(record))
     return fold
 
 
@@ -502,13 +486,10 @@ def test_folding_a_hundred_thousand_iterations_costs_the_same_from_first_to_last
     plan = plan_of("steps: [{name: L, for_each: {items: [1], steps: [{name: A, command: [x]}]}}]")
     log = list(_long_log(100_000, failing=7))
     late, early = log[-20_000:], log[:20_000]
-    old, new = OneStepEach(), OneStepEach()
-    aged, fresh = StateFold(plan, "r1", old), StateFold(plan, "r1", new)
-    for record in log[:-20_000]:
-        aged.fold(old.see(record))
+    aged, fresh = fold_all(plan, log[:-20_000]), StateFold(plan, "r1")
     # In turns, so that whatever else the machine does falls on both; the best of each counts.
     took = [
-        (_cpu(fresh, new, early[part : part + 1000]), _cpu(aged, old, late[part : part + 1000]))
+        (_cpu(fresh, early[part : part + 1000]), _cpu(aged, late[part : part + 1000]))
         for part in range(0, 20_000, 1000)
     ]
     first, last = min(one for one, _ in took), min(other for _, other in took)
@@ -516,10 +497,10 @@ def test_folding_a_hundred_thousand_iterations_costs_the_same_from_first_to_last
     assert last < first * 1.5
 
 
-def _cpu(fold: StateFold, facts: OneStepEach, records: list[EventRecord]) -> float:
+def _cpu(fold: StateFold, records: list[EventRecord]) -> float:
     began = time.process_time()
     for record in records:
-        fold.fold(facts.see(record))
+        fold.fold(record, ended_by(record))
     return time.process_time() - began
 
 

@@ -91,15 +91,7 @@ async def _driven(plan: Plan, seed: int, folder: Path) -> tuple[dict[str, Any], 
     run = await Scripted(plan, memory(), tasks=tasks).create()
     directory = RunDirectory(folder, "r1")
     directory.make()
-    files: list[StateFile] = []
-
-    def observe(records: Any) -> None:
-        if not files:
-            assert run.driver is not None
-            files.append(StateFile(directory, plan, "r1", run.driver))
-        files[0](records)
-
-    run.views.append(observe)
+    run.state_views.append(StateFile(directory, plan, "r1"))
     await run.drive()
     return json.loads(directory.state.read_bytes()), await run.log()
 

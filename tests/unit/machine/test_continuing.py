@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from podium.log.events import EventType
-from podium.machine import Machine, machine
+from podium.machine import machine
 from podium.machine.commands import RunTask
 from podium.machine.obligations import Obligation
 from podium.machine.reopening import causes
 from podium.plan.plan import Budget, Join, Retry, Step
-from podium.runtime.state_file import StateFold
-from tests.torture.views import MachineFacts, views_agree
+from podium.runtime.state_fold import StateFold
+from tests.torture.views import ReportingMachine, views_agree
 from tests.unit.machine.building import (
     NO,
     agent,
@@ -547,11 +547,10 @@ def test_the_state_file_shows_how_a_continued_item_of_an_inner_loop_ended() -> N
     loop = for_each("l", 3, task("bad"), join=ALL)
     host = Host(plan(group("g", loop)), fails("g/l[1]/bad")).run()
     again(host)
-    facts = MachineFacts(Machine(host.plan))
-    fold = StateFold(host.plan, "r1", facts)
+    machine = ReportingMachine(host.plan)
+    fold = StateFold(host.plan, "r1")
     for record in host.log:
-        facts.advance(record)
-        fold.fold(record)
+        fold.fold(record, machine.advance(record))
     shown = fold.state()["steps"]["g"]["steps"]["l"]
     assert [one["status"] for one in shown["iterations"]] == ["completed"] * 3
     assert shown["summary"]["success_count"] == 3

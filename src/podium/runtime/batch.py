@@ -1,0 +1,148 @@
+"""What a driver appends in one transaction, and what it does once that is in the log."""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Final
+
+from podium.log.events import MAX_PAYLOAD_BYTES, EventType, EventWrite, RunIdentity, encode_payload
+from podium.log.times import Timestamp
+from podium.log.transitions import TASK_ENDS
+from podium.machine import Machine
+from podium.machine.commands import (
+    CancelTask,
+    CancelTimer,
+    Command,
+    Probe,
+    Record,
+    Report,
+    RunTask,
+    SetTimer,
+)
+from podium.runtime.acting import Actions
+from podium.runtime.inbox import PendingEvent
+from podium.runtime.spilling import is_spilled
+from podium.runtime.task_slots import TaskKey, TaskSlots
+from podium.runtime.writing import foreseen, new_event
+
+# Decisions that are about something other than a step's attempt, and where their payload names it.
+_SUBJECTS: Final[dict[str, str]] = {
+    EventType.SIGNAL_IGNORED: "signalId",
+    EventType.BUDGET_CHARGED: "stepId",
+}
+
+
+class Batch:
+    def __init__(
+        self,
+        machine: Machine,
+        identity: RunIdentity,
+        now: Callable[[], Timestamp],
+        slots: TaskSlots,
+        actions: Actions,
+    ) -> None:
+        self._machine = machine
+        self._identity = identity
+        self._now = now
+        self._slots = slots
+        self._actions = actions
+        self.writes: list[EventWrite] = []
+        self.reports: list[Report] = []
+        self.acts: list[Callable[[], None]] = []
+        self.timers: list[SetTimer] = []
+        self.dropped: list[str] = []
+        # Nothing may have come after this record.
+        self.after = machine.last_seq
+        # Slots given and taken, to be put back if nothing of this counts.
+        self._started: list[TaskKey] = []
+        self._ended: list[TaskKey] = []
+        # No payload is larger than an event may be.
+        self.fits = True
+
+    def fold(self, pending: PendingEvent) -> None:
+        """Record something, and learn what follows from it."""
+        machine = self._machine
+        if not self.writes:
+            self.after = machine.last_seq
+        write = new_event(
+            self._identity,
+            pending.event_type,
+            max(self._now(), pending.due),
+            pending.encoded if pending.encoded is not None else encode_payload(pending.payload),
+            step_id=pending.path,
+            attempt=pending.attempt,
+            engine_attempt=pending.engine_attempt,
+            subject=pending.subject,
+        )
+        self.fits &= len(write.payload) <= MAX_PAYLOAD_BYTES
+        self.writes.append(write)
+        if pending.event_type == EventType.TIMER_FIRED and pending.subject is not None:
+            self.dropped.append(pending.subject)
+        whole_payload = encode_payload(pending.payload) if is_spilled(write.payload) else write.payload
+        self.obey(machine.advance(foreseen(self._identity, write, machine.last_seq + 1, whole_payload)))
+        if pending.event_type in TASK_ENDS:
+            key = (str(pending.path), pending.attempt)
+            if self._slots.is_running(key):
+                self._slots.free((key,))
+                self._ended.append(key)
+
+    def obey(self, commands: Iterable[Command]) -> None:
+        records: list[Record] = []
+        for command in commands:
+            match command:
+                case Record():
+                    records.append(command)
+                case RunTask():
+                    self._slots.queue(command)
+                case CancelTask():
+                    self.acts.append(partial(self._actions.stop, command))
+                case SetTimer():
+                    self.timers.append(command)
+                    self.acts.append(partial(self._actions.timers.set, command))
+                case CancelTimer():
+                    self.dropped.append(command.key)
+                    self.acts.append(partial(self._actions.timers.drop, command.key))
+                case Probe():
+                    self.acts.append(partial(self._actions.probe, command))
+                case _:
+                    self.reports.append(command)
+        for record in records:
+            distinguished_by = _SUBJECTS.get(record.event_type)
+            subject = record.payload[distinguished_by] if distinguished_by is not None else None
+            self.fold(
+                PendingEvent(record.event_type, record.path, record.attempt, record.payload, subject=subject)
+            )
+
+    def start_waiting(self) -> None:
+        """Start tasks for which there is room: their StepStarted is in the same transaction.
+
+        While the run is held they keep waiting, also those that an earlier process had started: after RunPaused
+        nothing starts.
+        """
+        machine, slots = self._machine, self._slots
+        while not machine.hold.reasons and (task := slots.take_next()) is not None:
+            key = (task.path, task.attempt)
+            if not machine.may_start(*key):
+                continue  # stopped before there was room, and answered by what stopped it
+            slots.occupy((key,))
+            self._started.append(key)
+            if not machine.has_started(*key):
+                engine_attempt = slots.engine_attempt(key)
+                self.fold(PendingEvent(EventType.STEP_STARTED, *key, engine_attempt=engine_attempt))
+            self.acts.append(partial(self._actions.start, task))
+
+    @property
+    def starts_tasks(self) -> bool:
+        return bool(self._started)
+
+    @property
+    def only_starts_tasks(self) -> bool:
+        """Nothing is left to be stored if the tasks do not start."""
+        return all(write.event_type == EventType.STEP_STARTED for write in self.writes)
+
+    def undo(self) -> None:
+        """It was refused: what was to start has not started, and what has ended is not recorded."""
+        self.undo_started()
+        self._slots.occupy(self._ended)
+
+    def undo_started(self) -> None:
+        self._slots.free(self._started)

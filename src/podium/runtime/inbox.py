@@ -1,0 +1,95 @@
+"""What is to be recorded next: ends of tasks, timers, answers, signals; in the order in which they came."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from podium.log.events import EventType
+from podium.log.times import Timestamp
+from podium.log.transitions import TASK_ENDS
+
+Key: TypeAlias = tuple[str, int] | str
+
+
+class PendingEvent(msgspec.Struct, eq=False):
+    """Something that is to be recorded."""
+
+    event_type: str
+    path: str | None = None
+    attempt: int = 1
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
+    engine_attempt: int = 1
+    # What a timer, a probe or a signal is about.
+    subject: str | None = None
+    # The payload as it is stored, if that is known already.
+    encoded: bytes | None = None
+    # When it was due: it is not recorded with an earlier time.
+    due: Timestamp = ""
+
+    @property
+    def answers(self) -> Key | None:
+        """What the machine is owed and gets by this: the end of a task, a timer, an answer."""
+        if self.event_type in TASK_ENDS:
+            return (str(self.path), self.attempt)
+        if self.event_type in (EventType.TIMER_FIRED, EventType.PROBE_ANSWERED):
+            return self.subject
+        return None
+
+
+# Not an event: other processes have written to the log.
+NUDGE: Final = PendingEvent("")
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self._pending: deque[PendingEvent] = deque()
+        # What is answered here: it must not be asked for a second time.
+        self._answered: dict[Key, int] = {}
+        self._wake = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def submit(self, pending: PendingEvent) -> None:
+        self._pending.append(pending)
+        self._expect(pending, +1)
+        self._wake.set()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    async def wait(self) -> None:
+        """Until there is something, or `wake` is called."""
+        if not self._pending:
+            self._wake.clear()
+            await self._wake.wait()
+
+    @property
+    def first(self) -> PendingEvent:
+        return self._pending[0]
+
+    def take(self) -> PendingEvent:
+        """What is taken counts as answered until it is `recorded`."""
+        return self._pending.popleft()
+
+    def put_back(self, taken: Sequence[PendingEvent]) -> None:
+        self._pending.extendleft(reversed(taken))
+
+    def recorded(self, taken: Sequence[PendingEvent]) -> None:
+        for pending in taken:
+            self._expect(pending, -1)
+
+    def answers(self, key: Key) -> bool:
+        return key in self._answered
+
+    def _expect(self, pending: PendingEvent, number: int) -> None:
+        key = pending.answers
+        if key is not None:
+            left = self._answered.get(key, 0) + number
+            if left > 0:
+                self._answered[key] = left
+            else:
+                self._answered.pop(key, None)

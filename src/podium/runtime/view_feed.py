@@ -1,0 +1,81 @@
+"""Shows a run's records to those who look on: to views many at a time, to observers immediately.
+
+A view that fails is left out from then on, and never stops the run.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from podium.log.events import EventRecord
+from podium.machine.commands import Report
+from podium.runtime.world import Observer, StateView, World
+
+# What views wait for at most: so many records, or so long. A function that blocks this process must not hide itself.
+_MAX_PENDING_VIEWS: Final = 100
+_MAX_VIEW_DELAY: Final = 0.25
+_LOG: Final = logging.getLogger(__name__)
+
+
+class ViewFeed:
+    def __init__(self, run_id: str, world: World) -> None:
+        self._run_id = run_id
+        self._world = world
+        self._views: list[Observer] = []
+        self._state_views: list[StateView] = []
+        self._observers: list[Observer] = []
+        # What the views have not been shown yet.
+        self._records: list[EventRecord] = []
+        self._reports: list[Report] = []
+        self._due = 0.0
+        # The newest record they know of.
+        self.shown = 0
+
+    def open(self) -> None:
+        """To views; observers are shown what comes after the log was read to its end once."""
+        self._views, self._state_views = list(self._world.views), list(self._world.state_views)
+
+    def open_to_observers(self) -> None:
+        self.flush()
+        self._observers = list(self._world.observers)
+
+    def show(self, records: Sequence[EventRecord], reports: Sequence[Report]) -> None:
+        """After a log was folded again, some are found again that were shown."""
+        shown = self.shown
+        self._reports += [report for report in reports if report.run_seq > shown]
+        records = [record for record in records if record.run_seq > shown]
+        if not records:
+            return
+        self.shown = records[-1].run_seq
+        self._records += records
+        if len(self._records) >= _MAX_PENDING_VIEWS or time.monotonic() >= self._due:
+            self.flush()
+        self._call(self._observers, records)
+
+    def flush(self) -> None:
+        """Show views what they have not seen; many records at a time take less than half as long."""
+        self._due = time.monotonic() + _MAX_VIEW_DELAY
+        if self._records:
+            self._call(self._state_views, self._records, self._reports)
+            self._call(self._views, self._records)
+            self._records, self._reports = [], []
+
+    def sync(self) -> None:
+        """If the store is lost, its copy in the run directory has to know what has started."""
+        self.flush()
+        if self._world.sync_views is not None:
+            try:
+                self._world.sync_views()
+            except OSError as error:
+                # The store has it: that is what decides.
+                _LOG.warning("the log in the directory of run %s is not synced: %s", self._run_id, error)
+
+    def _call(self, callbacks: list[Any], *shown: Any) -> None:
+        for callback in list(callbacks):
+            try:
+                callback(*shown)
+            except Exception as error:
+                callbacks.remove(callback)
+                if not isinstance(error, BrokenPipeError):
+                    _LOG.warning("a view of run %s has failed and is left out", self._run_id, exc_info=True)
