@@ -31,7 +31,7 @@ from podium.machine.commands import RunTask
 from podium.plan.loading import plan_of
 from podium.plan.plan import Block, ForEach, Plan, Python, Step, Workflow
 from podium.ports.engine import RunRequest
-from podium.runtime.drive import CHECKPOINT_EVERY
+from podium.runtime.machine_cache import CHECKPOINT_EVERY
 from podium.runtime.plan_file import load_plan
 from podium.runtime.replaying import replayed
 from podium.runtime.rundir import RunDirectory

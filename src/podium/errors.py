@@ -30,7 +30,7 @@
     ├── InvalidPlan                  plan/loading.py                 bytes that are not a plan
     ├── PlanVersionUnknown           plan/loading.py                 a plan of another version of the schema
     ├── CheckpointMismatch           machine/checkpoint.py           written under another plan or other rules
-    ├── LogDoesNotFit                runtime/drive.py                the log does not follow from the plan
+    ├── LogDoesNotFit                runtime/run_log.py              the log does not follow from the plan
     ├── RunLocked                    runtime/lock.py                 another process drives the run
     │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
     ├── PathRefused                  runtime/rundir.py               a path that leaves its directory

@@ -490,7 +490,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D48",
         "a run that timed out is failed",
-        swap("runtime/state_fold.py", "_TIMED_OUT: Final = 3", "_TIMED_OUT: Final = 99"),
+        swap("runtime/ends.py", "_TIMED_OUT: Final = 3", "_TIMED_OUT: Final = 99"),
     ),
     fault(
         "D48",

@@ -131,7 +131,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D48",
         "a run out of time has failed",
-        swap(f"{_STATE}._end", "status == 'failed' and end.exit_code == _TIMED_OUT", "False"),
+        swap("runtime/ends.py:end_status", "status == 'failed' and end.exit_code == _TIMED_OUT", "False"),
     ),
     fault(
         "R079",

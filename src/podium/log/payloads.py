@@ -171,6 +171,14 @@ class RunEnd(msgspec.Struct, frozen=True, rename="camel"):
     reason: str | None = None
     outputs: Any = None
 
+    @property
+    def code(self) -> int:
+        return self.exit_code if self.exit_code is not None else 1
+
+    @property
+    def message(self) -> str | None:
+        return self.error.message if self.error is not None else None
+
 
 class Signal(msgspec.Struct, frozen=True, rename="camel"):
     """SignalAccepted, SignalRejected, SignalIgnored."""

@@ -93,9 +93,9 @@ class Machine(Agenda):
         if self.terminal:
             return []
         found = [obligation(key, visit) for key, visit in self.waits.items()]
-        found += [
-            Obligation("hold", one, since=self.hold.since, detail=self._why(one)) for one in self.hold.reasons
-        ]
+        for reason in self.hold.reasons:
+            why = budgets.why_held(self) if reason == "budget" else ""
+            found.append(Obligation("hold", reason, since=self.hold.since, detail=why))
         if "budget" not in self.hold.reasons:
             found += [Obligation("budget", one.path, one.attempt) for one in self.spending.queue.values()]
         if self.records:
@@ -105,9 +105,6 @@ class Machine(Agenda):
         if self.root is None and not self.records:
             found.append(Obligation("start", "the run has not started"))
         return found
-
-    def _why(self, reason: str) -> str:
-        return budgets.why_held(self) if reason == "budget" else ""
 
     def checkpoint(self, plan_sha256: str) -> dict[str, Any]:
         """The state as plain data; `restore` and this machine behave the same from here on."""

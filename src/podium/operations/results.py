@@ -6,29 +6,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import msgspec
-
-from podium.log.events import EventRecord, EventType
+from podium.log.events import EventRecord
 from podium.log.ids import RunId
+from podium.log.payloads import RunEnd, StepEnd, fields_of, payload_of
 from podium.log.runs import Run
 from podium.log.times import moment
-from podium.log.transitions import RunStatus
+from podium.log.transitions import STEP_ENDS, RunStatus
 from podium.operations.blocking import blocking
 from podium.operations.parts import Parts
 from podium.ports.store import Store
-from podium.runtime.ends import last_end
+from podium.runtime.ends import end_status, last_end
 from podium.runtime.reading import records_of
 from podium.runtime.spilling import whole
 
-_TIMED_OUT: Final = 3
 # The exit code of a process that leaves an open run.
 _LEFT: Final = 5
-_STATUS_OF: Final[Mapping[str, str]] = {
-    EventType.STEP_COMPLETED: "completed",
-    EventType.STEP_FAILED: "failed",
-    EventType.STEP_SKIPPED: "skipped",
-    EventType.STEP_INTERRUPTED: "interrupted",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +43,7 @@ class Event:
             moment(record.emitted_at),
             record.step_id,
             record.logical_attempt_id,
-            msgspec.json.decode(record.payload),
+            fields_of(record),
         )
 
 
@@ -113,52 +105,41 @@ async def read_result(parts: Parts, run_id: RunId, read_log: ReadLog, *, left: s
     if end is None:
         status = "paused" if run.status is RunStatus.PAUSED else "running" if left is None else "waiting"
         return Result(run_id, status, _LEFT, {}, steps, directory, read_log, left or "")
-    payload = msgspec.json.decode((await whole(end, parts.values(run_id))).payload)
-    error = payload.get("error") or {}
-    code = payload.get("exitCode")
+    said = payload_of(await whole(end, parts.values(run_id)), RunEnd)
     return Result(
         run_id,
-        _end_status(end, code, error),
-        code if isinstance(code, int) else 1,
-        payload.get("outputs") or {},
+        end_status(end.event_type, said),
+        said.code,
+        said.outputs or {},
         steps,
         directory,
         read_log,
-        str(payload.get("reason") or ""),
-        str(error.get("message") or ""),
+        said.reason or "",
+        said.message or "",
     )
-
-
-def _end_status(end: EventRecord, code: Any, error: Mapping[str, Any]) -> str:
-    """As `state.json` has it."""
-    status = end.event_type.removeprefix("Run").lower()
-    if status == "failed" and code == _TIMED_OUT:
-        return "timeout"
-    return "error" if status == "failed" and error.get("code") == "INTERNAL_ERROR" else status
 
 
 async def _step_results(parts: Parts, run: Run) -> AsyncIterator[StepResult]:
     """Every end of a step, in the order of the log: the last of a path is its newest."""
     run_id = run.identity.run_id
     async for record in records_of(parts.store, run_id, values=parts.values(run_id)):
-        if record.event_type in _STATUS_OF:
+        if record.event_type in STEP_ENDS:
             yield _step_result(record)
 
 
 def _step_result(record: EventRecord) -> StepResult:
-    facts = msgspec.json.decode(record.payload)
-    error = facts.get("error") or {}
+    facts, end = fields_of(record), payload_of(record, StepEnd)
     return StepResult(
         record.step_id or "",
-        _STATUS_OF[record.event_type],
+        record.event_type.removeprefix("Step").lower(),
         record.logical_attempt_id,
         # As `${steps.NAME.output}`: without the newlines at its end.
-        str(facts.get("output") or "").rstrip("\n"),
-        facts.get("exitCode"),
+        str(end.output or "").rstrip("\n"),
+        end.exit_code,
         facts.get("json"),
         tuple(facts.get("lines") or ()),
-        facts.get("outputs") or {},
-        str(error.get("message") or error.get("code") or ""),
+        end.outputs or {},
+        end.failure,
         facts,
     )
 

@@ -244,10 +244,9 @@ class Driver:
 
     async def _append(self, batch: Batch) -> Sequence[AppendedEvent]:
         writes = batch.writes if batch.fits else await self._log.spill_large(batch.writes)
-        starts = batch.starts_tasks
         try:
             return await self._log.append(
-                writes, batch.after, batch.timers, batch.dropped, starts_tasks=starts
+                writes, batch.after, batch.timers, batch.dropped, starts_tasks=batch.starts_tasks
             )
         except LeaseLapsed:
             # Decided again, without the tasks. The lease keeper ends the suspension when it has claimed the lease.

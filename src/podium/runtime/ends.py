@@ -10,6 +10,8 @@ from podium.ports.engine import RunEnded
 from podium.ports.store import EventLog
 
 _WINDOW: Final = 50
+# The exit code of a run that took longer than it may.
+_TIMED_OUT: Final = 3
 
 
 async def last_end(log: EventLog, run: Run) -> EventRecord | None:
@@ -30,8 +32,15 @@ async def newest(log: EventLog, run: Run, types: frozenset[str]) -> EventRecord 
     return None
 
 
+def end_status(event_type: str, end: RunEnd) -> str:
+    """completed, failed, cancelled, timeout or error: as people see it."""
+    status = event_type.removeprefix("Run").lower()
+    if status == "failed" and end.exit_code == _TIMED_OUT:
+        return "timeout"
+    is_defect = end.error is not None and end.error.code == "INTERNAL_ERROR"
+    return "error" if status == "failed" and is_defect else status
+
+
 def ended_by(end: EventRecord) -> RunEnded:
     said = payload_of(end, RunEnd)
-    code = said.exit_code if said.exit_code is not None else 1
-    message = said.error.message if said.error is not None else ""
-    return RunEnded(end.run.run_id, end.event_type, code, said.reason or "", message)
+    return RunEnded(end.run.run_id, end.event_type, said.code, said.reason or "", said.message or "")

@@ -188,7 +188,7 @@ def describe_event(record: EventRecord) -> str:
             return "run completed"
         case EventType.RUN_FAILED:
             end = payload_of(record, RunEnd)
-            return f"run failed: {(end.error and end.error.message) or end.reason or ''}"
+            return f"run failed: {end.message or end.reason or ''}"
         case EventType.RUN_CANCELLED:
             return "run cancelled"
         case EventType.SIGNAL_ACCEPTED:

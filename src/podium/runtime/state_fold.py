@@ -18,10 +18,10 @@ from podium.log.usage import added, charge_of, steps_charged
 from podium.machine.commands import ContextReport, Report
 from podium.plan.loading import FINALLY
 from podium.plan.plan import Block, Call, ForEach, Group, Parallel, Plan, Step, While
+from podium.runtime.ends import end_status
 from podium.runtime.state_tree import Iteration, Loop, Node, RunState, shown
 
 MAX_INNER_ITERATIONS: Final = 10_000
-_TIMED_OUT: Final = 3
 
 
 class _Place(NamedTuple):
@@ -134,18 +134,13 @@ class StateFold:
 
     def _end(self, record: EventRecord) -> None:
         end = payload_of(record, RunEnd)
-        status = record.event_type.removeprefix("Run").lower()
-        if status == "failed" and end.exit_code == _TIMED_OUT:
-            status = "timeout"
-        elif status == "failed" and end.error is not None and end.error.code == "INTERNAL_ERROR":
-            status = "error"
         state = self._state
         state.top |= {
-            "status": status,
+            "status": end_status(record.event_type, end),
             "completed_at": record.emitted_at,
             "exit_code": end.exit_code,
             "reason": end.reason,
-            "error": end.error.message if end.error is not None else None,
+            "error": end.message,
         }
         if end.outputs:
             state.top["outputs"] = end.outputs

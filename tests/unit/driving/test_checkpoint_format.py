@@ -6,17 +6,17 @@ from typing import Any
 
 from podium.log.notes import RunNotes
 from podium.machine import accounts, agenda, tree
-from podium.runtime import checkpoints, state_saved
+from podium.runtime import checkpoints, state_tree
 from podium.runtime.journal import JournalMark
 
 # If this test fails, raise `_FORMAT` in runtime/checkpoints.py, and write here what the test prints.
-KNOWN = {1: "3be63d939d256e0e"}
+KNOWN = {1: "3be63d939d256e0e", 2: "86381ee57eacf9dd"}
 
 
 def _parts() -> dict[str, list[str]]:
     """The names of everything that a machine and its views are made of."""
     found: dict[str, list[str]] = {}
-    for module in (tree, accounts, agenda, state_saved):
+    for module in (tree, accounts, agenda, state_tree):
         own = [one for one in vars(module).values() if getattr(one, "__module__", "") == module.__name__]
         found |= {one.__name__: _fields(one) for one in own if isinstance(one, type)}
     found |= {one.__name__: _fields(one) for one in (RunNotes, JournalMark)}
