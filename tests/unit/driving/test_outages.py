@@ -135,6 +135,20 @@ def test_after_the_budget_the_run_stops_and_says_how_to_continue() -> None:
 
 
 @pytest.mark.rule("OP01")
+def test_a_driver_that_cannot_read_the_log_when_it_starts_waits_for_the_store() -> None:
+    async def scenario() -> None:
+        away = Away()
+        _, _, driving = await away.begin()
+        # The driver has not run yet: the first thing it does is to read the log.
+        away.store.away = (0.0, 25.0)
+        assert (await driving).event_type == EventType.RUN_COMPLETED
+        assert asyncio.get_running_loop().time() >= 25
+        assert [name for name, _, _ in away.run.tasks.begun] == ["A", "B", "C"]
+
+    run_virtually(scenario())
+
+
+@pytest.mark.rule("OP01")
 def test_a_store_that_is_back_within_a_second_is_not_mentioned() -> None:
     async def scenario() -> None:
         away = Away()
