@@ -95,7 +95,7 @@ def test_signals_are_kept_while_nobody_drives_the_run(place: Place) -> None:
     assert "ended" in control(place, "pause", code=64)
     length = len(place.events())
     said = place.run("cancel", place.run_id).stdout
-    assert said == f"run {place.run_id} has ended (cancelled); there is nothing to cancel\n"
+    assert said == f"run {place.run_id} has already ended (cancelled); nothing was changed\n"
     assert len(place.events()) == length
 
 

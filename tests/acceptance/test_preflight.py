@@ -177,7 +177,7 @@ def test_a_program_that_is_not_there_yet_is_a_warning_and_127_later(place: Place
         """
     )
     done = place.run("run", "w.yaml", "--run-id", place.run_id)
-    assert "warning: step 'Use': the program './tool' cannot be started now: there is no such" in done.stderr
+    assert "warning: step 'Use': the program './tool' cannot be started now: program not found" in done.stderr
     assert (
         "warning: step 'Gone': the program 'no-such-program' cannot be started now: it is not on"
         in done.stderr

@@ -51,6 +51,7 @@ print(json.dumps({"text": text, "session": session}))
 TOP = """\
 version: "2.0"
 name: test
+env_policy: inherit
 providers:
   mine: {argv: [agent], result: json, text_field: text, session_field: session}
 """
@@ -447,14 +448,14 @@ def test_a_new_recording_takes_the_place_of_the_old_one_and_of_nothing_else(plac
 
 def test_what_is_no_recording_is_said_before_anything_runs(place: Agents) -> None:
     place.write("steps: [{name: Ask, provider: mine, prompt: say x}]\n")
-    for folder, told in (("nowhere", "'nowhere' is no recording"), ("workspace", "is no recording")):
+    for folder, told in (("nowhere", "'nowhere' is not a recording"), ("workspace", "is not a recording")):
         done = place.run(*place.words("w.yaml", "r"), "--replay", folder, code=64)
         assert "RECORDING_UNUSABLE" in done.stderr
         assert told in done.stderr
     place.record()
     (place.folder / "kept/Ask.1.json").write_text('{"asked": 1}')
     done = place.run(*place.words("w.yaml", "r"), "--replay", "kept", code=64)
-    assert "Ask.1.json' is no recorded call" in done.stderr
+    assert "Ask.1.json' is not a recorded call" in done.stderr
     done = place.run("run", "w.yaml", "--record", "a", "--replay", "b", code=64)
     assert "give one of them" in done.stderr
     assert not (place.runs / "r").exists()

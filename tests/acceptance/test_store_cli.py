@@ -171,7 +171,7 @@ def test_ended_runs_are_pruned_when_asked(store: Path) -> None:
     )
     assert podium("prune", "--older-than", "1d", "--store", str(store)) == "0 runs\n"
     assert podium("prune", "--older-than", "0m", "--store", str(store)) == "r1: removed\n1 runs\n"
-    assert "is no age" in podium("prune", "--older-than", "soon", "--store", str(store), code=64)
+    assert "is not an age" in podium("prune", "--older-than", "soon", "--store", str(store), code=64)
 
 
 def test_the_outbox_is_listed_and_decided_about(store: Path) -> None:

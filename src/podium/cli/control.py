@@ -72,10 +72,7 @@ def cancel(
         if asked.run.status in TERMINAL:
             return f"run {visible(run_id)} has already ended ({asked.run.status.value.lower()}); nothing was changed"
         if asked.ready is None:
-            status = asked.run.status.value.lower()
-            if asked.run.status in TERMINAL:
-                return f"run {run_id} has ended ({status}); there is nothing to cancel"
-            return f"cancel was asked for (the run is {status})"
+            return f"cancel was asked for (the run is {asked.run.status.value.lower()})"
         return f"the run is {(await _stop(parts, asked.ready, view)).event_type.removeprefix('Run').lower()}"
 
     try:
