@@ -57,7 +57,10 @@ async def open_driver(store: Store, run: Run) -> RunDriver | None:
 
 async def undriven(store: Store, run: Run, *, also_queued: bool = False) -> RunDriver | None:
     """The last driver of a run that has started, has not ended, and that no living process drives."""
-    found = await (driver_of(store, run) if also_queued else open_driver(store, run))
+    # A process in line lives even if a busy machine has let its lease lapse.
+    found = await open_driver(store, run)
+    if found is None and also_queued:
+        found = await driver_of(store, run)
     return found if found is not None and not found.is_alive else None
 
 
