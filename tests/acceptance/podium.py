@@ -117,7 +117,7 @@ class Place:
         return self.runs / (run_id or self.run_id) / name
 
 
-def until(holds: Callable[[], Any], seconds: float = 20) -> Any:
+def until(holds: Callable[[], Any], seconds: float = 60) -> Any:
     """Wait for something, but not for ever."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

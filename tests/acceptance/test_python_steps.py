@@ -193,7 +193,7 @@ def test_results_that_are_none(tmp_path: Path, what: str) -> None:
     )
     code, error, message = ended.error("A")
     assert (code, error) == (1, "NOT_JSON")
-    assert message.startswith("the function gave ")
+    assert message.startswith("the function returned ")
     # Nothing would change by trying again.
     assert ended.step("A")["error"]["retryable"] is False
 

@@ -532,6 +532,6 @@ def test_at_a_terminal_an_approval_that_asks_for_more_than_yes_says_so(place: Pl
     terminal = Terminal(place, "run", "w.yaml", "--run-id", place.run_id)
     terminal.shows(f"podium approve {place.run_id} Ask --field colour=VALUE")
     terminal.type("y")
-    terminal.shows("a yes is not enough here")
+    terminal.shows("this approval has required fields")
     place.run("approve", place.run_id, "--field", "colour=red", "--store", str(place.runs / "podium.db"))
     assert terminal.ends() == 0

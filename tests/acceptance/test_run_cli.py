@@ -99,7 +99,7 @@ def test_an_interrupt_cancels_the_run_and_its_finally_runs(place: Place) -> None
 def test_a_second_interrupt_kills_at_once(place: Place) -> None:
     # Within the grace time that the first interrupt gives, the step would leave its file.
     script = (
-        "trap 'touch asked; sleep 3; touch survived; exit' TERM; touch ready; while :; do sleep 0.05; done"
+        "trap 'touch asked; sleep 3 && touch survived; exit' TERM; touch ready; while :; do sleep 0.05; done"
     )
     place.write(
         f"""

@@ -61,7 +61,7 @@ def test_a_valid_file_is_told_so(folder: Path) -> None:
 def test_every_problem_of_a_file_is_shown_at_its_place(folder: Path) -> None:
     done = podium("validate", "bad.yaml", code=65, cwd=folder)
     assert done.stdout == ""
-    assert "bad.yaml:6:26: E205 step 'Tset' does not exist to go to." in done.stderr
+    assert "bad.yaml:6:26: E205 step 'Tset' does not exist." in done.stderr
     assert "Did you mean 'Test'?" in done.stderr
     assert "bad.yaml:7:18: E402 " in done.stderr
     assert "command" in done.stderr
@@ -105,7 +105,7 @@ def test_github_annotations_name_file_line_and_code(folder: Path) -> None:
         "validate", "--format", "github", "bad.yaml", "warned.yaml", code=65, cwd=folder
     ).stdout.splitlines()
     assert lines[0].startswith(
-        "::error file=bad.yaml,line=6,col=26,endColumn=30,title=E205::E205 there is no step"
+        "::error file=bad.yaml,line=6,col=26,endColumn=30,title=E205::E205 step 'Tset' does not exist"
     )
     assert lines[2].startswith("::warning file=warned.yaml,line=5,col=12,")
 

@@ -175,7 +175,7 @@ class TestVersions:
             world.run(SqliteStore.open(foreign))
         text = tmp_path / "notes.txt"
         text.write_text("these are my notes " * 100)
-        with pytest.raises(StoreVersion, match="no SQLite database"):
+        with pytest.raises(StoreVersion, match="not an SQLite database"):
             world.run(SqliteStore.open(text))
         assert foreign.read_bytes() == before
 

@@ -125,7 +125,7 @@ def test_what_reading_left_beside_a_read_only_file_is_named_when_it_is_in_the_wa
     path.chmod(0o644)
     code, said = podium("store", "vacuum", "--store", str(path))
     assert code == UNAVAILABLE
-    assert "all files there whose names begin like it" in said
+    assert "the files beside it that share its name" in said
     path.with_name("podium.db-shm").chmod(0o644)
     assert podium("store", "vacuum", "--store", str(path)) == (0, "")
 

@@ -109,7 +109,7 @@ def _encode_result(result: Any) -> bytes:
         return _failed("not_json", f"the function returned a value that is not JSON: {error}")
     if len(text) > MAX_RESULT:
         return _failed(
-            "not_json", f"the function gave {len(text)} bytes of JSON; at most {MAX_RESULT} are handed on"
+            "not_json", f"the function returned {len(text)} bytes of JSON; at most {MAX_RESULT} are handed on"
         )
     return b'{"result": ' + text + b"}"
 
