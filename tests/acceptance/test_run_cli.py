@@ -7,8 +7,10 @@ import re
 import select
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
+from textwrap import dedent
 from uuid import UUID
 
 import pytest
@@ -97,13 +99,29 @@ def test_an_interrupt_cancels_the_run_and_its_finally_runs(place: Place) -> None
 
 @pytest.mark.rule("D28")
 def test_a_second_interrupt_kills_at_once(place: Place) -> None:
-    # Within the grace time that the first interrupt gives, the step would leave its file.
-    script = (
-        "trap 'touch asked; sleep 3 && touch survived; exit' TERM; touch ready; while :; do sleep 0.05; done"
+    # Within the grace time of five seconds that the first interrupt gives, the step would leave its file.
+    (place.folder / "step.py").write_text(
+        dedent(
+            """
+            import pathlib, signal, time
+
+            asked = []
+
+            def ask(*_):
+                asked.append(time.monotonic())
+                pathlib.Path("asked").touch()
+
+            signal.signal(signal.SIGTERM, ask)
+            pathlib.Path("ready").touch()
+            while not asked or time.monotonic() < asked[0] + 4:
+                time.sleep(0.02)
+            pathlib.Path("survived").touch()
+            """
+        )
     )
     place.write(
         f"""
-        steps: [{{name: Sleep, command: [sh, -c, "{script}"]}}]
+        steps: [{{name: Sleep, command: [{sys.executable}, step.py]}}]
         finally: [{{name: Tidy, command: ["true"]}}]
         """
     )
