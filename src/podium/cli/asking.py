@@ -110,17 +110,22 @@ class Questions:
             click.echo(f"{visible(step)}: approve? [y/n]")
 
     def _answered(self) -> None:
-        """A line is there. It may be the end of the input: then nobody answers here any more."""
-        line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
+        """A line is there, or the end of the input: then no more answers come from here."""
+        try:
+            line = os.read(sys.stdin.fileno(), 1000).decode(errors="replace")
+        except OSError:  # The terminal is gone.
+            line = ""
+        if not line:
+            # Before anything is shown: what is at its end is readable for ever, and can perhaps not be written to.
+            self._ask(None)
+            self._is_over = True
+            return
         self._typed(line.count("\n"))
         answers = _ANSWERS_IN_DOUBT if self._about is not None and self._about == self._in_doubt else _ANSWERS
         answer = answers.get(line.strip().lower())
-        if not line:
-            self._ask(None)
-            self._is_over = True
-        elif self._about is None or self._run is None:
+        if self._about is None or self._run is None:
             return
-        elif answer is None:
+        if answer is None:
             click.echo(f"please answer {' or '.join(key for key in answers if len(key) == 1)}")
         elif answer == "APPROVE" and self._needed.get(plan_path(self._about)):
             click.echo("this approval has required fields; use `podium approve ... --field NAME=VALUE`")
