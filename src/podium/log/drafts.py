@@ -1,0 +1,67 @@
+"""Events on their way to and from a log, as they cross a wire: without what each place knows by itself.
+
+A distributed engine has one process that decides and others that act. What is to be recorded travels to them as
+`EventDraft`s; ids, keys and times are added where it is appended. What is in the log comes back as `LoggedEvent`s,
+with as much as a machine folds.
+"""
+
+from typing import Any
+
+import msgspec
+
+from podium.log.events import EventRecord, RunIdentity, encode_payload
+from podium.log.times import Timestamp
+
+
+class EventDraft(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """Something that is to be recorded."""
+
+    event_type: str
+    path: str | None = None
+    attempt: int = 1
+    payload: dict[str, Any] = {}
+    # What a timer, a probe or a signal is about.
+    subject: str | None = None
+    # When it was due: it is not recorded with an earlier time.
+    due: Timestamp = ""
+
+
+class LoggedEvent(msgspec.Struct, frozen=True, array_like=True):
+    """A record of the log, as much of it as a machine folds."""
+
+    run_seq: int
+    at: Timestamp
+    event_type: str
+    path: str | None
+    attempt: int
+    engine_attempt: int
+    # Whole: values that the log keeps elsewhere are filled in.
+    payload: dict[str, Any]
+
+    def record(self, run: RunIdentity) -> EventRecord:
+        return EventRecord(
+            run,
+            self.run_seq,
+            "",
+            self.event_type,
+            self.path,
+            self.attempt,
+            self.engine_attempt,
+            "",
+            self.at,
+            self.at,
+            encode_payload(self.payload),
+        )
+
+
+def logged(record: EventRecord) -> LoggedEvent:
+    """Of a record whose payload is whole."""
+    return LoggedEvent(
+        record.run_seq,
+        record.emitted_at,
+        record.event_type,
+        record.step_id,
+        record.logical_attempt_id,
+        record.engine_attempt_id,
+        msgspec.json.decode(record.payload),
+    )
