@@ -344,6 +344,7 @@ def _go_on_composite(m: Agenda, visit: Visit, late: _Late) -> None:
     visit.wait = visit.due = visit.limit = visit.limit_due = None
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {"reopened": True})
     if outcome is not None:
+        _keep_scopes(m, visit, late)
         calls.end_with(m, visit, outcome)
     elif decided is not None or (visit.call is not None and calls.is_closing(visit.call)):
         _close_scopes(m, visit, late)
@@ -394,10 +395,15 @@ def _set_aside(m: Agenda, scope: Scope, late: _Late) -> None:
         if visit.phase in (Phase.RUN, Phase.OPEN):
             visit.started = late.has_started(visit)
             unfinished.keep_end(visit, late.outcome_of(visit))
-        for inner in visit.scopes.values():
-            _set_aside(m, inner, late)
-            unfinished.keep_inside(visit, inner)
-        visit.scopes.clear()
+        _keep_scopes(m, visit, late)
         unfinished.keep_stopped(m, visit)
         visit.phase = Phase.DONE
     scope.live.clear()
+
+
+def _keep_scopes(m: Agenda, visit: Visit, late: _Late) -> None:
+    """What is in a visit that has ended, in case that it is continued later."""
+    for scope in visit.scopes.values():
+        _set_aside(m, scope, late)
+        unfinished.keep_inside(visit, scope)
+    visit.scopes.clear()

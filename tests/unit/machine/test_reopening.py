@@ -184,3 +184,19 @@ def test_an_end_that_comes_while_a_run_is_paused_and_cancelled_is_kept() -> None
     host.end("p/b", {"exitCode": 0})
     reopen(host)
     assert list(host.tasks) == [("z", 1)]
+
+
+def test_a_call_whose_limit_was_reached_before_its_run_was_cancelled_can_be_continued_later() -> None:
+    """It fails when the run is reopened, as it would have; what had completed in it stays done even then."""
+    inner = workflow(task("a"), task("b"))
+    host = Host(plan(call("c", inner, timeout=60))).start()
+    host.end("c/a")
+    host.fire("c|1|limit|1")
+    host.signal("CANCEL")
+    host.end("c/b")
+    reopen(host)
+    assert host.ended == "Failed"
+    host.append(EventType.RUN_REOPENED, None, 3)
+    host.run()
+    assert host.ended == "Completed"
+    assert ran(host) == ["c/a#1", "c/b#1", "c/b#2"]
