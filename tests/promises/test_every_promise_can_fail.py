@@ -35,6 +35,19 @@ class Change(NamedTuple):
 
 CHANGES = [
     Change(
+        "events_are_found_by_their_keys_in_the_order_of_the_log",
+        swap(
+            "stores/memory.py:MemoryStore.find",
+            "sorted((by_key[key] for key in set(keys) if key in by_key), key=_seq)",
+            "[by_key[key] for key in keys if key in by_key]",
+        ),
+    ),
+    Change(
+        "what_is_not_a_key_finds_nothing",
+        swap("stores/memory.py:MemoryStore.find", "key in by_key", "True"),
+        arguments={"key": "ab"},
+    ),
+    Change(
         "a_checkpoint_comes_back_byte_for_byte",
         swap(
             "stores/memory.py:MemoryStore.save_checkpoint",

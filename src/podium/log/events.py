@@ -139,6 +139,11 @@ def check_write(write: EventWrite) -> None:
     check_payload(write.payload)
 
 
+def is_key(text: str) -> bool:
+    """Whether an event can have this idempotency key."""
+    return _KEY.fullmatch(text) is not None
+
+
 def check_payload(payload: bytes) -> None:
     """A payload is the UTF-8 text of one JSON object, at most 256 KiB."""
     if len(payload) > MAX_PAYLOAD_BYTES:

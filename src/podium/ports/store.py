@@ -138,6 +138,10 @@ class EventLog(Protocol):
         """Records with a higher `runSeq` than `after`, in order. Raises `RunNotFound`."""
         ...
 
+    async def find(self, run_id: RunId, keys: Sequence[str]) -> list[EventRecord]:
+        """The records that have one of these idempotency keys, in order. Raises `RunNotFound`."""
+        ...
+
     def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
         """Batches of records from `after` on, then those to come, as they become durable. Never ends by itself."""
         ...

@@ -191,6 +191,10 @@ class MemoryStore:
         start = bisect_right(log, after, key=_seq)
         return log[start : start + limit]
 
+    async def find(self, run_id: RunId, keys: Sequence[str]) -> list[EventRecord]:
+        by_key = self._kept(run_id).by_key
+        return sorted((by_key[key] for key in set(keys) if key in by_key), key=_seq)
+
     async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
         while True:
             changed = self._changed

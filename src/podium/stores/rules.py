@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
-from podium.log.events import EventRecord, EventWrite, RunIdentity, check_write
+from podium.log.events import EventRecord, EventWrite, RunIdentity, check_write, is_key
 from podium.log.ids import RunId
 from podium.log.keys import keys_of_other_ends
 from podium.log.leases import Fence, may_write
@@ -63,6 +63,11 @@ def may_end_twice(writes: Sequence[EventWrite], after: int | None) -> bool:
     them a fifth of the append.
     """
     return after is None and any(write.event_type in EXCLUDED_BY for write in writes)
+
+
+def key_bytes(keys: Sequence[str]) -> list[bytes]:
+    """As stores keep them, each once; what is not a key is left out, because no event has it."""
+    return [bytes.fromhex(key) for key in dict.fromkeys(keys) if is_key(key)]
 
 
 def other_ends(run: RunIdentity, write: EventWrite) -> tuple[str, ...]:

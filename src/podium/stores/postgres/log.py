@@ -44,6 +44,10 @@ _READ: Final = f"""
 SELECT {EVENT} FROM events e
  WHERE e.run = (SELECT number FROM runs WHERE run_id = %s) AND e.run_seq > %s ORDER BY e.run_seq LIMIT %s
 """
+_FIND: Final = f"""
+SELECT {EVENT} FROM events e
+ WHERE e.run = (SELECT number FROM runs WHERE run_id = %s) AND e.idempotency_key = ANY(%b::bytea[]) ORDER BY e.run_seq
+"""
 _ADMIT: Final = """
 INSERT INTO admissions (tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id, run, run_id)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING RETURNING run
@@ -263,13 +267,23 @@ async def read(connections: Connections, run_id: str, *, after: int, limit: int)
     askable(run_id)
     async with connections.lend() as connection:
         events = await connection.execute(_READ, [run_id, after, limit], binary=True)
-        # Read second: a run that is there now was there when its events were read.
-        run = await connection.execute(f"SELECT {IDENTITY} FROM runs r WHERE run_id = %s", [run_id])
-        rows = await events.fetchall()
-        found = await run.fetchone()
+        return await _with_run(connection, run_id, await events.fetchall())
+
+
+async def _with_run(connection: Connection, run_id: str, rows: list[tuple[Any, ...]]) -> list[EventRecord]:
+    """The run is read second: one that is there now was there when its events were read."""
+    run = await connection.execute(f"SELECT {IDENTITY} FROM runs r WHERE run_id = %s", [run_id])
+    found = await run.fetchone()
     if found is None:
         raise RunNotFound(run_id)
     return records_of(identity_of(found), rows)
+
+
+async def find(connections: Connections, run_id: str, keys: Sequence[str]) -> list[EventRecord]:
+    askable(run_id)
+    async with connections.lend() as connection:
+        events = await connection.execute(_FIND, [run_id, rules.key_bytes(keys)], binary=True)
+        return await _with_run(connection, run_id, await events.fetchall())
 
 
 async def get_run(connections: Connections, run_id: str) -> Run:

@@ -106,6 +106,9 @@ class PostgresStore:
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
         return await log.read(self._connections, run_id, after=after, limit=limit)
 
+    async def find(self, run_id: RunId, keys: Sequence[str]) -> list[EventRecord]:
+        return await log.find(self._connections, run_id, keys)
+
     async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
         """Goes on by itself when the server was away: what was appended is still there."""
         async with self._listener.watching(run_id) as news:

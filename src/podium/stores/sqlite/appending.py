@@ -21,7 +21,7 @@ from podium.ports.store import AppendedEvent
 from podium.stores import rules
 from podium.stores.sqlite import log, outbox, ownership
 from podium.stores.sqlite.moments import Moment
-from podium.stores.sqlite.rows import EVENT_COLUMNS, INSERT_EVENT, event_row, record_of
+from podium.stores.sqlite.rows import EVENT_BY_KEY, INSERT_EVENT, event_row, record_of
 
 Answer = tuple[AppendedEvent, ...] | PodiumError
 _Found = tuple[Any, ...]
@@ -66,7 +66,6 @@ def _look_up_many(asked: int) -> str:
 _VALUES_OF_ONE: Final = 4
 # Few sizes, so that SQLite keeps the statements; larger ones are not faster.
 _LOOK_UP: Final = {asked: _look_up_many(asked) for asked in (16, 8, 4, 2)} | {1: _LOOK_UP_ONE}
-_EVENT_BY_KEY: Final = f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.run = ? AND e.key = ?"
 # Most events leave the status as it is; not to mention it spares the indexes that depend on it.
 _MOVE_HEAD: Final = "UPDATE runs SET head = ?, updated_at = ? WHERE number = ?"
 _UPDATE_RUN: Final = "UPDATE runs SET status = ?, head = ?, updated_at = ? WHERE number = ?"
@@ -212,5 +211,5 @@ def _known(
 
 
 def _find(db: apsw.Connection, number: int, run: RunIdentity, key: str) -> EventRecord | None:
-    row = db.execute(_EVENT_BY_KEY, (number, unhexlify(key))).fetchone()
+    row = db.execute(EVENT_BY_KEY, (number, unhexlify(key))).fetchone()
     return record_of(run, row) if row is not None else None

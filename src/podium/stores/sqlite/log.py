@@ -3,7 +3,7 @@
 Appending is in `appending.py`. A change is refused before it writes anything (see `writer.py`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import apsw
@@ -17,6 +17,7 @@ from podium.stores import rules
 from podium.stores.sqlite import outbox, ownership
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import (
+    EVENT_BY_KEY,
     EVENT_COLUMNS,
     IDENTITY,
     INSERT_EVENT,
@@ -165,6 +166,12 @@ def run_by_number(db: apsw.Connection, number: int) -> Run:
 def read(db: apsw.Connection, run_id: str, after: int, limit: int) -> list[EventRecord]:
     number, run = number_and_identity(db, run_id)
     return events_after(db, number, run, after=after, limit=limit)
+
+
+def find(db: apsw.Connection, run_id: str, keys: Iterable[bytes]) -> list[EventRecord]:
+    number, run = number_and_identity(db, run_id)
+    rows = [row for key in keys for row in db.execute(EVENT_BY_KEY, (number, key))]
+    return records_of(run, sorted(rows))
 
 
 def _one(db: apsw.Connection, sql: str, values: tuple[str | bytes | None, ...]) -> Any | None:

@@ -19,6 +19,7 @@ EVENT_COLUMNS: Final = (
     "e.run_seq, e.event_id, e.event_type, e.step_id, e.logical_attempt, e.engine_attempt, e.key, e.emitted_at, "
     "e.persisted_at, e.payload"
 )
+EVENT_BY_KEY: Final = f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.run = ? AND e.key = ?"
 INSERT_EVENT: Final = (
     "INSERT INTO events (run, run_seq, key, event_id, event_type, step_id, logical_attempt, engine_attempt, "
     "emitted_at, persisted_at, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"

@@ -222,6 +222,9 @@ class SqliteStore:
             records += part
         return records
 
+    async def find(self, run_id: RunId, keys: Sequence[str]) -> list[EventRecord]:
+        return self._read(lambda db: log.find(db, run_id, rules.key_bytes(keys)))
+
     async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
         with self._watching.on(run_id) as changed:
             while True:

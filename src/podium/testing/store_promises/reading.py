@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from podium.errors import RunNotFound, StaleFence
+from podium.log.ids import RunId
 from podium.log.leases import Fence
 from podium.log.runs import EngineRunRef
 from podium.testing.events import event
@@ -33,11 +34,36 @@ class ReadingPromises:
             with pytest.raises(RunNotFound):
                 await world.store.read(R1)
             with pytest.raises(RunNotFound):
+                await world.store.find(R1, [])
+            with pytest.raises(RunNotFound):
                 await world.store.get_run(R1)
             with pytest.raises(RunNotFound):
                 await world.store.append(R1, [event("r1", "RunQueued")])
             with pytest.raises(RunNotFound):
                 await world.store.claim(R1, owner="o", ttl=TTL)
+
+        world.run(scenario())
+
+    def test_events_are_found_by_their_keys_in_the_order_of_the_log(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            await started(world.store, "r2")
+            writes = [event("r1", "StepStarted", f"s{n}") for n in range(300)]
+            await world.store.append(R1, writes, fence=lease.fence)
+            keys = [write.idempotency_key for write in reversed(writes)]
+            found = await world.other.find(R1, keys)
+            assert found == (await world.store.read(R1))[2:]
+            wanted = [keys[1], keys[1], keys[7], event("r1", "StepCompleted", "s1").idempotency_key]
+            assert [record.run_seq for record in await world.other.find(R1, wanted)] == [295, 301]
+            assert await world.store.find(RunId("r2"), keys) == []
+
+        world.run(scenario())
+
+    @pytest.mark.parametrize("key", ["", "z" * 64, "ab", "\ud800", "\0", "A" * 64])
+    def test_what_is_not_a_key_finds_nothing(self, world: World, key: str) -> None:
+        async def scenario() -> None:
+            await started(world.store)
+            assert await world.store.find(R1, [key]) == []
 
         world.run(scenario())
 
