@@ -7,20 +7,18 @@ run, because the native files can be called directly. They need 800 MB in `$PODI
 `~/.cache/podium/services` unless it is given.
 """
 
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from fcntl import LOCK_EX, flock
 from pathlib import Path
 from platform import machine
 from typing import Final
 
+from services import cache
 from services.missing import ServiceMissing
 
 NAME: Final = "agents"
 HOW_TO_INSTALL: Final = "install Node.js 20 or newer with npm"
-CACHE: Final = "PODIUM_SERVICES_CACHE"
 PACKAGES: Final[Mapping[str, str]] = {
     "claude": "@anthropic-ai/claude-code@2.1.197",
     "codex": "@openai/codex@0.166.0",
@@ -51,28 +49,20 @@ def find(name: str) -> list[str]:
 def install() -> Path:
     """The folder that has them. Whoever comes first installs; the others wait for it."""
     folder = _folder()
-    if (folder / "complete").exists():
+    if cache.is_installed(folder):
         return folder
     _node()
     npm = shutil.which("npm")
     if npm is None:
         raise ServiceMissing(NAME, f"there is no npm; {HOW_TO_INSTALL}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as lock:
-        flock(lock, LOCK_EX)
-        if not (folder / "complete").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            _run_npm(npm, folder)
-            (folder / "complete").touch()
-    return folder
+    return cache.install_once(folder, lambda empty: _run_npm(npm, empty))
 
 
 def version() -> str:
     """Of what would be used; raises `ServiceMissing`."""
     names = ", ".join(package.rpartition("/")[2] for package in PACKAGES.values())
     folder = _folder()
-    if not (folder / "complete").exists():
+    if not cache.is_installed(folder):
         raise ServiceMissing(NAME, f"{names} are not installed; the tests in tests/agents do it")
     return f"{names} in {folder}"
 
@@ -95,11 +85,8 @@ def _run_npm(npm: str, folder: Path) -> None:
 
 
 def _folder() -> Path:
-    given = os.environ.get(CACHE)
-    cache = Path(given) if given else Path.home() / ".cache" / "podium" / "services"
     versions = "-".join(package.rpartition("@")[2] for package in PACKAGES.values())
-    # Not `with_name`: the versions have dots, and what follows the last one would be taken for a suffix.
-    return cache / f"agents-{versions.replace('.', '_')}"
+    return cache.folder_for(NAME, versions)
 
 
 def _node() -> str:

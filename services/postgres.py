@@ -63,7 +63,7 @@ class PostgresServer:
         ready = [str(self._binaries / "pg_isready"), "-q", "-d", self.conninfo]
         until = time.monotonic() + 60
         while subprocess.run(ready, check=False).returncode != 0:
-            if not self._own.pid or time.monotonic() > until or not _is_alive(self._own.pid):
+            if not self._own.pid or time.monotonic() > until or not supervised.is_alive(self._own.pid):
                 raise RuntimeError(f"PostgreSQL did not start:\n{self._own.log()}")
             time.sleep(0.02)
 
@@ -168,11 +168,3 @@ def version() -> str:
     binaries = find_binaries(supervised.unprivileged_user())
     told = subprocess.run([str(binaries / "postgres"), "-V"], capture_output=True, text=True, check=True)
     return f"{told.stdout.split()[2]} in {binaries}"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"

@@ -16,7 +16,6 @@ import time
 import urllib.error
 import urllib.request
 from importlib.metadata import version as version_of
-from pathlib import Path
 from types import TracebackType
 from typing import Final
 
@@ -67,10 +66,10 @@ class S3Server:
         while not _answers(f"{self.endpoint}/moto-api/data.json"):
             if time.monotonic() > until:
                 raise RuntimeError(f"moto did not answer:\n{self._process.log()}")
-            if not _is_alive(self._process.pid):
+            if not supervised.is_alive(self._process.pid):
                 return False
             time.sleep(0.05)
-        return _is_alive(self._process.pid)
+        return supervised.is_alive(self._process.pid)
 
     def __enter__(self) -> "S3Server":
         return self
@@ -115,14 +114,6 @@ def version() -> str:
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("flask") is None:
         raise ServiceMissing(NAME, f"not installed; {HOW_TO_INSTALL}")
     return f"moto {version_of('moto')}"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def _answers(url: str) -> bool:

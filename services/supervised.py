@@ -92,6 +92,14 @@ def wait_until(true: Callable[[], bool], what: str, seconds: float = _SECONDS_TO
         time.sleep(0.01)
 
 
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
 def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

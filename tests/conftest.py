@@ -1,8 +1,14 @@
-"""Shared by all tests: `--rule ID` runs only the tests that show a row of docs/conformance/."""
+"""Shared by all tests: `--rule ID` runs only the tests that show a row of docs/conformance/; the shared servers."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from services import postgres, temporal
 from tests.conformance import RULES_OF_PROMISES
+from tests.servers import MISSING, need
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,3 +30,40 @@ def _rules_of(item: pytest.Item) -> set[str]:
 
 def _name(item: pytest.Item) -> str:
     return item.name.partition("[")[0]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = [
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    ]
+    missing = sorted({reason for reason in reasons if reason.startswith(MISSING)})
+    if missing:
+        terminalreporter.section("services that are missing here")
+        for reason in missing:
+            tests = reasons.count(reason)
+            terminalreporter.write_line(f"{reason.removeprefix(MISSING)} ({tests} tests skipped)")
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same folder for all workers of a test run; pytest removes it when it is old."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "services"
+
+
+@pytest.fixture(scope="session")
+def shared_postgres(run_folder: Path) -> Iterator[postgres.PostgresServer]:
+    """One server per test run, whatever the number of workers. Tests take a schema each, and never stop it."""
+    server = need(lambda: postgres.share(run_folder, fsync=True))
+    yield server
+    server.stop(wait=False)
+
+
+@pytest.fixture(scope="session")
+def shared_temporal(run_folder: Path) -> Iterator[temporal.TemporalServer]:
+    """One server per test run, whatever the number of workers. Tests take a namespace each, and never stop it."""
+    server = need(lambda: temporal.share(run_folder))
+    yield server
+    server.stop(wait=False)

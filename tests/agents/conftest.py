@@ -1,6 +1,5 @@
 """The real programs: without npm or node their tests are skipped by name on a laptop, and fail under CI=true."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,9 +7,9 @@ import pytest
 
 from podium.providers.registry import find_provider
 from services import agents
-from services.missing import ServiceMissing
 from tests.agents.asking import Desk
 from tests.agents.box import Box
+from tests.servers import need
 
 
 @pytest.fixture(scope="session")
@@ -22,13 +21,7 @@ def box() -> Iterator[Box]:
 @pytest.fixture(scope="session")
 def words() -> Callable[[str], list[str]]:
     def find(name: str) -> list[str]:
-        try:
-            return agents.find(name)
-        except ServiceMissing as missing:
-            told = f"missing service {missing}"
-            if os.environ.get("CI") == "true":
-                pytest.fail(told, pytrace=False)
-            pytest.skip(told)
+        return need(lambda: agents.find(name))
 
     return find
 

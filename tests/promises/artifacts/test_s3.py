@@ -19,7 +19,7 @@ from podium.artifacts.s3 import S3Artifacts
 from podium.ports.artifacts import ArtifactStoreUnavailable
 from podium.testing.artifact_promises import HELLO, ArtifactStorePromises, Change, pieces, stored
 from services import s3
-from tests.promises.conftest import need
+from tests.servers import need
 
 ROOT = Path(__file__).parents[3]
 

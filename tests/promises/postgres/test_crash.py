@@ -19,9 +19,9 @@ from podium.testing.events import event
 from podium.testing.store_promises import started
 from services import postgres
 from services.postgres import PostgresServer
-from tests.promises.conftest import need
 from tests.promises.postgres.processes import Writers
 from tests.promises.postgres.writers import BATCH, Ack, Job
+from tests.servers import need
 
 R1 = RunId("r1")
 RUNS = ["r1", "r2"]

@@ -12,7 +12,7 @@ import pytest
 from services import postgres
 from services.missing import ServiceMissing
 from services.supervised import wait_until
-from tests.promises.conftest import need
+from tests.servers import need
 
 _ROOT = Path(__file__).parents[3]
 _START = """
@@ -99,5 +99,5 @@ def test_every_server_there_is_can_be_listed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "services", "list"], cwd=_ROOT, capture_output=True, text=True, check=True
     )
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["agents", "postgres", "s3"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["agents", "postgres", "s3", "temporal"]
     assert all("installed: " in line or "missing: " in line for line in done.stdout.splitlines())
