@@ -23,6 +23,8 @@ RULES_OF_PROMISES = {
     "the_same_request_gives_the_same_run_and_stores_nothing": ("ES17", "G31"),
     "the_same_request_for_something_else_is_refused": ("G44",),
     "a_run_id_belongs_to_one_run": ("ES17",),
+    "a_run_keeps_the_reference_to_its_plan": ("G19",),
+    "a_reference_that_is_not_that_of_the_runs_plan_is_refused": ("G19",),
     "events_get_rising_numbers_in_the_order_of_the_append": ("ES01", "ES02", "ES03"),
     "a_record_says_everything_its_write_said": ("G05",),
     "a_repeated_event_is_answered_and_not_stored": ("ES04", "G08"),

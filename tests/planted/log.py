@@ -322,6 +322,11 @@ FAULTS: Final[list[Fault]] = [
         swap(f"{_MEMORY}.run_of_engine", "kept.row.engine == engine", "kept.row.engine is not None"),
     ),
     fault(
+        "G19",
+        "a run forgets where its plan was published",
+        drop("stores/rules.py:first_row", "plan_ref=new.plan_ref"),
+    ),
+    fault(
         "G23",
         "a cancelled run ends before its work has stopped",
         swap("machine/stopping.py:stop_visit", "visit.handed", "False"),

@@ -227,6 +227,19 @@ CHANGES = [
         swap("stores/rules.py:outcome", "_differs(write, earlier)", "False"),
     ),
     Change(
+        "a_run_keeps_the_reference_to_its_plan",
+        swap(
+            "stores/memory.py:MemoryStore.create_run",
+            "rules.first_row(new, now)",
+            "replace(rules.first_row(new, now), plan_ref=None)",
+        ),
+    ),
+    Change(
+        "a_reference_that_is_not_that_of_the_runs_plan_is_refused",
+        drop("stores/memory.py:MemoryStore.create_run", "check_new_run(new)"),
+        arguments={"wrong": {"plan_id": "other"}},
+    ),
+    Change(
         "a_run_id_belongs_to_one_run",
         swap(
             "stores/memory.py:MemoryStore.create_run",

@@ -7,6 +7,7 @@ import msgspec
 from podium.errors import InvalidEvent
 from podium.log.events import RunIdentity, check_identity, check_payload
 from podium.log.ids import check_id
+from podium.log.plan_refs import PlanRef, check_plan_ref
 from podium.log.times import Timestamp
 from podium.log.transitions import RunStatus
 
@@ -33,6 +34,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: bytes = b"{}"
     # Of a request: when the run was created in the store that it comes from.
     created_at: Timestamp | None = None
+    # Of a plan that was published: where it is.
+    plan_ref: PlanRef | None = None
 
 
 class NewRun(RunFacts, frozen=True, kw_only=True, rename="camel"):
@@ -70,6 +73,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     start_at: Timestamp | None
     engine: EngineRunRef | None
     metadata: bytes
+    plan_ref: PlanRef | None = None
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +106,18 @@ def check_new_run(new: NewRun) -> None:
     if (new.backpressure is Backpressure.DELAY) != (new.start_at is not None):
         raise InvalidEvent("start_at is for DELAY, and DELAY needs it")
     check_payload(new.metadata)
+    if new.plan_ref is not None:
+        _check_plan_ref(new, new.plan_ref)
+
+
+def _check_plan_ref(new: NewRun, ref: PlanRef) -> None:
+    check_plan_ref(ref)
+    named = (new.identity.plan_id, new.identity.plan_version, new.plan_sha256)
+    if (ref.plan_id, ref.plan_version, ref.sha256) != named:
+        raise InvalidEvent(
+            f"the plan reference of run {new.identity.run_id!r} is that of another plan: {ref.plan_id} "
+            f"{ref.plan_version} with sha256 {ref.sha256}"
+        )
 
 
 def request_id_of(new: NewRun) -> str:

@@ -229,6 +229,7 @@ def first_row(new: NewRun, now: Timestamp) -> Run:
         start_at=new.start_at,
         engine=None,
         metadata=new.metadata,
+        plan_ref=new.plan_ref,
     )
 
 

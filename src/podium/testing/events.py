@@ -6,6 +6,7 @@ from uuid import UUID, uuid5
 from podium.log.events import EventWrite, RunIdentity, encode_payload
 from podium.log.ids import RunId
 from podium.log.keys import key_v1, slot_of
+from podium.log.plan_refs import PlanRef
 from podium.log.runs import NewRun
 
 _NAMESPACE = UUID("5b6fdb0c-3f0b-4d1b-8f0e-0f1d8a2f4c55")
@@ -26,6 +27,19 @@ def identity(run_id: str, **fields: str) -> RunIdentity:
 
 def new_run(run_id: str, *, run: dict[str, str] | None = None, **fields: Any) -> NewRun:
     return NewRun(identity=identity(run_id, **(run or {})), **fields)
+
+
+def plan_ref(uri: str = "https://plans.example.com/nightly.json") -> PlanRef:
+    """To the plan of `identity`."""
+    return PlanRef(
+        uri=uri,
+        sha256="a" * 64,
+        schema_version="v1.2",
+        plan_id="nightly",
+        plan_version="1.0.0",
+        size_bytes=512,
+        expires_at=NOON,
+    )
 
 
 def event(

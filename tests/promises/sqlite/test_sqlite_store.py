@@ -1,6 +1,7 @@
 """The store in a SQLite file keeps the promises of every store, and some of its own."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -157,6 +158,26 @@ class TestVersions:
         assert db.pragma("user_version") == known[-1].number
         assert not db.table_exists("main", "a")
         db.close()
+
+    def test_a_run_from_before_references_to_plans_is_read(self, world: SqliteWorld, tmp_path: Path) -> None:
+        path = tmp_path / "earlier" / "podium.db"
+        path.parent.mkdir()
+        with contextlib.closing(apsw.Connection(str(path))) as db:
+            migrations.migrate(db, path, "2026", migrations.known()[:8])
+            db.execute(
+                "INSERT INTO runs (run_id, tenant_id, project_id, environment_id, plan_id, plan_version, "
+                "run_request_id, status, head, updated_at, created_at, priority, needs_approval, plan_sha256, "
+                "inputs_sha256, metadata) VALUES ('r1', 'default', 'default', 'local', 'nightly', '1.0.0', 'r1', "
+                "'PENDING', 0, '2026', '2026', 0, 0, 'a', 'b', CAST('{}' AS BLOB))"
+            )
+
+        async def scenario() -> None:
+            store = await SqliteStore.open(path, clock=world.clock)
+            run = await store.get_run(R1)
+            assert (run.plan_ref, run.plan_sha256, run.metadata) == (None, "a", b"{}")
+            await store.close()
+
+        world.run(scenario())
 
     def test_migrations_are_numbered_without_gaps_and_explained(self) -> None:
         known = migrations.known()

@@ -9,8 +9,10 @@ from podium.log.ids import RunId
 from podium.operations.transfer import InvalidExport, export_run, import_run
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
-from podium.testing.events import event
+from podium.testing.events import event, plan_ref
 from podium.testing.store_promises import started
+
+REF = plan_ref()
 
 
 async def exported(store: MemoryStore) -> list[bytes]:
@@ -19,7 +21,14 @@ async def exported(store: MemoryStore) -> list[bytes]:
 
 async def a_run() -> MemoryStore:
     store = MemoryStore(VirtualClock())
-    lease = await started(store, run_request_id="req-1", priority=7, metadata=b'{"by":"me"}')
+    lease = await started(
+        store,
+        run_request_id="req-1",
+        priority=7,
+        metadata=b'{"by":"me"}',
+        plan_sha256=REF.sha256,
+        plan_ref=REF,
+    )
     steps = [event("r1", "StepCompleted", f"s{n}", output="ä\0") for n in range(1500)]
     await store.append(RunId("r1"), steps, fence=lease.fence)
     await store.append(RunId("r1"), [event("r1", "RunCompleted")], fence=lease.fence)
@@ -35,6 +44,7 @@ def test_an_imported_run_is_the_run_that_was_exported() -> None:
         created = await import_run(target, lines)
         assert (created.duplicate, created.run.head, created.run.status) == (False, 1504, "COMPLETED")
         assert await target.read(RunId("r1"), limit=9999) == await source.read(RunId("r1"), limit=9999)
+        assert created.run.plan_ref == REF
         assert created.run.metadata == b'{"by":"me"}'
         assert await exported(target) == lines
         again = await import_run(target, lines)

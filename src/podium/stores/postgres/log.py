@@ -13,6 +13,7 @@ from podium.log.times import Timestamp
 from podium.log.transitions import TERMINAL
 from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun
 from podium.stores import rules, texts
+from podium.stores.plan_refs import plan_ref_column
 from podium.stores.postgres import contents as contents_sql
 from podium.stores.postgres import limits, outbox
 from podium.stores.postgres.connections import Connection, Connections
@@ -60,8 +61,8 @@ SELECT {RUN} FROM admissions a LEFT JOIN runs r ON r.number = a.run
 _CREATE: Final = """
 INSERT INTO runs (number, run_id, tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id,
                   status, head, priority, concurrency_key, plan_sha256, inputs_sha256, created_at, updated_at, start_at,
-                  needs_approval, metadata)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b)
+                  needs_approval, metadata, plan_ref)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %b)
 ON CONFLICT (run_id) DO NOTHING RETURNING number
 """
 
@@ -259,7 +260,7 @@ def _columns(row: Run, *, needs_approval: bool) -> list[object]:
         *(run.run_id, run.tenant_id, run.project_id, run.environment_id, run.plan_id, run.plan_version),
         *(row.run_request_id, row.status, row.head, row.priority, row.concurrency_key),
         *(row.plan_sha256, row.inputs_sha256, row.created_at, row.updated_at, row.start_at),
-        *(needs_approval, row.metadata),
+        *(needs_approval, row.metadata, plan_ref_column(row.plan_ref)),
     ]
 
 

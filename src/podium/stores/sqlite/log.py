@@ -14,6 +14,7 @@ from podium.log.leases import Fence
 from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, request_id_of
 from podium.ports.store import CreatedRun
 from podium.stores import rules
+from podium.stores.plan_refs import plan_ref_column
 from podium.stores.sqlite import outbox, ownership
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import (
@@ -45,8 +46,8 @@ _EVENTS_AFTER: Final = (
 )
 _INSERT_RUN: Final = (
     f"INSERT INTO runs ({IDENTITY}, run_request_id, status, head, updated_at, created_at, priority, concurrency_key, "
-    "needs_approval, start_at, plan_sha256, inputs_sha256, metadata) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "needs_approval, start_at, plan_sha256, inputs_sha256, metadata, plan_ref) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SET_ENGINE: Final = (
     "UPDATE runs SET engine_provider = ?, engine_workflow = ?, engine_run = ? WHERE number = ?"
@@ -101,6 +102,7 @@ def create_run(
             after.plan_sha256,
             after.inputs_sha256,
             after.metadata,
+            plan_ref_column(after.plan_ref),
         ),
     )
     stored = rules.records_of(run, fresh, 0, now)
