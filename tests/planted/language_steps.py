@@ -473,9 +473,9 @@ FAULTS: Final[list[Fault]] = [
         "D47",
         "`max_parallel` is ignored",
         swap(
-            "runtime/task_slots.py:TaskSlots.has_room",
-            "len(self._running) < self._limit and not self.suspended",
-            "not self.suspended",
+            "machine/task_queue.py:TaskQueue.has_room",
+            "len(self._running) < self._limit",
+            "True",
         ),
     ),
     fault(

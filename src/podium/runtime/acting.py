@@ -1,6 +1,7 @@
 """Performs what the machine ordered: tasks, probes, timers. Each is answered through the inbox."""
 
 from podium.log.events import EventType
+from podium.machine.answers import stop_code
 from podium.machine.commands import CancelTask, Probe, RunTask
 from podium.runtime.inbox import Inbox, PendingEvent
 from podium.runtime.task_slots import TaskSlots
@@ -36,7 +37,7 @@ class Actions:
         if self._inbox.answers(key):
             return  # its end is on its way
         if not self._world.tasks.stop(*key, command.code, force=command.force):
-            ended = stopped("CANCELLED" if command.code == "FORCED" else command.code)
+            ended = stopped(stop_code(command))
             attempt = self._slots.engine_attempt(key)
             self._inbox.submit(PendingEvent(ended.event_type, *key, ended.payload, attempt))
 

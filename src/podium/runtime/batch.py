@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final
 
 from podium.log.events import MAX_PAYLOAD_BYTES, EventType, EventWrite, RunIdentity, encode_payload
 from podium.log.times import Timestamp
 from podium.log.transitions import TASK_ENDS
 from podium.machine import Machine
+from podium.machine.answers import subject_of
 from podium.machine.commands import (
     CancelTask,
     CancelTimer,
@@ -18,17 +18,12 @@ from podium.machine.commands import (
     RunTask,
     SetTimer,
 )
+from podium.machine.task_queue import TaskKey
 from podium.runtime.acting import Actions
 from podium.runtime.inbox import PendingEvent
 from podium.runtime.spilling import is_spilled
-from podium.runtime.task_slots import TaskKey, TaskSlots
+from podium.runtime.task_slots import TaskSlots
 from podium.runtime.writing import foreseen, new_event
-
-# Decisions that are about something other than a step's attempt, and where their payload names it.
-_SUBJECTS: Final[dict[str, str]] = {
-    EventType.SIGNAL_IGNORED: "signalId",
-    EventType.BUDGET_CHARGED: "stepId",
-}
 
 
 class Batch:
@@ -106,8 +101,7 @@ class Batch:
                 case _:
                     self.reports.append(command)
         for record in records:
-            distinguished_by = _SUBJECTS.get(record.event_type)
-            subject = record.payload[distinguished_by] if distinguished_by is not None else None
+            subject = subject_of(record)
             self.fold(
                 PendingEvent(record.event_type, record.path, record.attempt, record.payload, subject=subject)
             )

@@ -9,6 +9,7 @@ import msgspec
 from podium.expressions.evaluate import MISSING, Lookup
 from podium.log.events import EventType
 from podium.log.ids import RunId
+from podium.machine.answers import error_category, stopped_payload
 from podium.plan.plan import Step, Workflow
 from podium.text import without_credentials
 
@@ -126,16 +127,13 @@ class Performer(Protocol):
     async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult: ...
 
 
-_CATEGORY: Final = {"INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM", "TIMEOUT": "TIMEOUT"}
-
-
 def completed(**facts: Any) -> TaskResult:
     return TaskResult(EventType.STEP_COMPLETED, {"exitCode": 0, **facts})
 
 
 def failed(exit_code: int, code: str, message: str, *, retryable: bool = True, **facts: Any) -> TaskResult:
     error = {
-        "category": _CATEGORY.get(code, "USER"),
+        "category": error_category(code),
         "code": code,
         "message": without_credentials(message),
         "retryable": retryable,
@@ -150,5 +148,4 @@ def timed_out(seconds: float | None, **facts: Any) -> TaskResult:
 
 def stopped(code: str, **facts: Any) -> TaskResult:
     """An attempt that ended because somebody wanted it to."""
-    error = {"category": _CATEGORY.get(code, "USER"), "code": code, "message": "stopped", "retryable": False}
-    return TaskResult(EventType.STEP_FAILED, {"error": error, **facts})
+    return TaskResult(EventType.STEP_FAILED, stopped_payload(code, facts))
