@@ -48,6 +48,19 @@ class WakeUp(msgspec.Struct, frozen=True, kw_only=True):
     due: Timestamp
 
 
+class AttemptClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker wants to carry out an attempt."""
+
+    step_id: str
+    logical_attempt_id: int
+    owner: str
+    ttl: timedelta
+
+    @property
+    def name(self) -> str:
+        return attempt_name(self.step_id, self.logical_attempt_id)
+
+
 # The lease of a run that waits for a slot: its place in line. No attempt has such a name.
 IN_LINE: Final = "|line"
 

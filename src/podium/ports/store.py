@@ -29,7 +29,7 @@ import msgspec
 from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
-from podium.log.leases import Fence, HeldLease, Lease, WakeUp
+from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
@@ -56,6 +56,18 @@ class CreatedRun(NamedTuple):
 class Claimed(NamedTuple):
     run: Run
     lease: Lease
+
+
+class BegunAttempt(NamedTuple):
+    """What became of a worker's wish to carry out an attempt: exactly one of the last three is there."""
+
+    events: tuple[AppendedEvent, ...]
+    # The attempt is the worker's. The generation counts the workers that it was given to.
+    lease: Lease | None = None
+    # The attempt's end, which is in the log.
+    end: EventRecord | None = None
+    # Another worker holds it.
+    holder: Lease | None = None
 
 
 class Limit(NamedTuple):
@@ -187,6 +199,24 @@ class Leases(Protocol):
 
         `slots`: how many runs with the run's concurrency key may be live, this one included. Those that hold the
         lease `IN_LINE` and come before this one are given theirs first.
+        """
+        ...
+
+    async def begin_attempt(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence,
+        claim: AttemptClaim,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> BegunAttempt:
+        """Append as `append` does and, in the same transaction, take the attempt's lease.
+
+        It is taken if it is free or has lapsed, and also from the same owner: an owner that asks again gets the next
+        generation, and what it did under the earlier one is fenced off. It is not taken if the attempt has ended. The
+        fence is the run's: `StaleFence` if it is not the current one and the attempt has not ended.
         """
         ...
 

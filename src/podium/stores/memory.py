@@ -20,7 +20,7 @@ from podium.errors import (
 from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
-from podium.log.leases import IN_LINE, Fence, HeldLease, Lease, WakeUp
+from podium.log.leases import IN_LINE, AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import (
     Backpressure,
@@ -39,6 +39,7 @@ from podium.ports.clock import Clock
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,
+    BegunAttempt,
     Claimed,
     CreatedRun,
     KeptContent,
@@ -154,10 +155,7 @@ class MemoryStore:
         fresh = rules.new_writes(writes, known)
         if not fresh:
             return rules.outcome(writes, known, ())
-        current = None
-        if fence is not None:
-            lease = kept.leases.get(fence.attempt)
-            current = lease.generation if lease is not None and lease.owner else None
+        current = self._generation(kept, fence) if fence is not None else None
         rules.check_fence(run_id, fresh, fence, current)
         if after is not None and after != kept.row.head:
             raise LogMoved(run_id, kept.log[bisect_right(kept.log, after, key=_seq) :])
@@ -210,8 +208,7 @@ class MemoryStore:
     async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
         texts.check_engine(engine)
         kept = self._kept(run_id)
-        lease = kept.leases.get(fence.attempt)
-        rules.check_fence(run_id, (), fence, lease.generation if lease and lease.owner else None)
+        rules.check_fence(run_id, (), fence, self._generation(kept, fence))
         kept.row = replace(kept.row, engine=engine)
 
     async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
@@ -264,6 +261,33 @@ class MemoryStore:
         if slots is not None and not rules.has_slot(await self.slot_line(run_id), run_id, slots):
             return None
         return self._take(kept, owner, ttl, attempt)
+
+    async def begin_attempt(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence,
+        claim: AttemptClaim,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> BegunAttempt:
+        texts.check_holder(claim.owner, claim.name)
+        events = await self.append(
+            run_id, writes, fence=fence, set_wake_ups=set_wake_ups, drop_wake_ups=drop_wake_ups
+        )
+        kept = self._kept(run_id)
+        keys = rules.keys_of_ends(kept.row.identity, claim)
+        if ends := [kept.by_key[key] for key in keys if key in kept.by_key]:
+            return BegunAttempt(events, end=min(ends, key=_seq))
+        rules.check_fence(run_id, (), fence, self._generation(kept, fence))
+        if self._is_live(kept, claim.name) and kept.leases[claim.name].owner != claim.owner:
+            return BegunAttempt(events, holder=self._lease(kept, claim.name))
+        return BegunAttempt(events, lease=self._take(kept, claim.owner, claim.ttl, claim.name))
+
+    def _generation(self, kept: _Kept, fence: Fence) -> int | None:
+        lease = kept.leases.get(fence.attempt)
+        return lease.generation if lease is not None and lease.owner else None
 
     async def slot_line(self, run_id: RunId) -> SlotLine:
         row = self._kept(run_id).row

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
 from podium.log.events import EventRecord, EventWrite, RunIdentity, check_write, is_key
 from podium.log.ids import RunId
-from podium.log.keys import keys_of_other_ends
-from podium.log.leases import Fence, may_write
+from podium.log.keys import key_v1, keys_of_other_ends
+from podium.log.leases import AttemptClaim, Fence, may_write
 from podium.log.runs import NewRun, Run, RunQuery, request_id_of
 from podium.log.times import Timestamp
-from podium.log.transitions import EXCLUDED_BY, TERMINAL, RunStatus, run_status_after
+from podium.log.transitions import EXCLUDED_BY, STEP_ENDS, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import AppendedEvent, SlotLine
 
 # Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.
@@ -78,6 +78,12 @@ def other_ends(run: RunIdentity, write: EventWrite) -> tuple[str, ...]:
     return keys_of_other_ends(
         run.run_id, step_id, write.logical_attempt_id, write.event_type, run.plan_version
     )
+
+
+def keys_of_ends(run: RunIdentity, claim: AttemptClaim) -> tuple[str, ...]:
+    """The keys of the records that can be the end of an attempt."""
+    step_id, attempt = claim.step_id, claim.logical_attempt_id
+    return tuple(key_v1(run.run_id, step_id, attempt, end, run.plan_version) for end in STEP_ENDS)
 
 
 def recorded(

@@ -7,17 +7,27 @@ from psycopg import Rollback
 
 from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
 from podium.log.events import EventRecord, EventWrite, RunIdentity
-from podium.log.leases import Fence, WakeUp
+from podium.log.leases import AttemptClaim, Fence, Lease, WakeUp
 from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
 from podium.log.times import Timestamp
 from podium.log.transitions import TERMINAL
-from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun
+from podium.ports.store import NO_CONTENTS, AppendedEvent, BegunAttempt, CreatedRun
 from podium.stores import rules, texts
 from podium.stores.plan_refs import plan_ref_column
 from podium.stores.postgres import contents as contents_sql
 from podium.stores.postgres import limits, outbox
 from podium.stores.postgres.connections import Connection, Connections
-from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, RUN, askable, identity_of, records_of, run_of
+from podium.stores.postgres.rows import (
+    EVENT,
+    IDENTITY,
+    NOW,
+    RUN,
+    as_text,
+    askable,
+    identity_of,
+    records_of,
+    run_of,
+)
 
 # What an append has to know, under the locks of the run.
 _OPEN: Final = f"""
@@ -25,6 +35,18 @@ SELECT {RUN}, o.moment, o.generation, o.has_buses, o.repeated
   FROM open_run(%s, %s, %s, %s, %s, %b::bytea[]) o, LATERAL (SELECT (o.run).*) r
 """
 _KNOWN: Final = f"SELECT {EVENT} FROM events e WHERE e.run = %s AND e.run_seq = ANY(%s::bigint[])"
+# Also from the same owner: what it did before is fenced off.
+_TAKE_ATTEMPT: Final = f"""
+INSERT INTO leases (run, attempt, owner, generation, expires_at)
+VALUES (%s, %s, %s, 1, clock_timestamp() + %s)
+ON CONFLICT (run, attempt) DO UPDATE
+   SET owner = excluded.owner, generation = leases.generation + 1, expires_at = excluded.expires_at
+ WHERE leases.owner IN ('', excluded.owner) OR leases.expires_at <= clock_timestamp()
+RETURNING generation, {as_text("expires_at")}
+"""
+_HOLDER: Final = (
+    f"SELECT owner, generation, {as_text('expires_at')} FROM leases WHERE run = %s AND attempt = %s"
+)
 # The events, where the run stands then, and word to whoever watches: one statement, one round trip.
 _STORE: Final = """
 WITH stored AS (
@@ -92,37 +114,127 @@ async def append(
     set_wake_ups: Sequence[WakeUp],
     drop_wake_ups: Sequence[str],
 ) -> tuple[AppendedEvent, ...]:
+    _check_append(run_id, writes, set_wake_ups)
+    appended = _Appended({}, ())
+    async with connections.transaction() as connection:
+        ends = rules.may_end_twice(writes, after)
+        keys = await _keys_of_ends(connections, connection, run_id, writes) if ends else []
+        run = await _open_for(connections, connection, run_id, writes, fence, keys)
+        appended = await _append(
+            connections, connection, run, writes, fence, after, set_wake_ups, drop_wake_ups, ends=ends
+        )
+        if not appended.stored:
+            raise Rollback
+    return rules.outcome(writes, appended.known, appended.stored)
+
+
+async def begin_attempt(
+    connections: Connections,
+    run_id: str,
+    writes: Sequence[EventWrite],
+    *,
+    fence: Fence,
+    claim: AttemptClaim,
+    set_wake_ups: Sequence[WakeUp],
+    drop_wake_ups: Sequence[str],
+) -> BegunAttempt:
+    _check_append(run_id, writes, set_wake_ups)
+    texts.check_holder(claim.owner, claim.name)
+    async with connections.transaction() as connection:
+        ends = rules.keys_of_ends(await _identity(connections, connection, run_id), claim)
+        keys = [*map(bytes.fromhex, ends), *await _keys_of_ends(connections, connection, run_id, writes)]
+        run = await _open_for(connections, connection, run_id, writes, fence, keys)
+        appended = await _append(
+            connections, connection, run, writes, fence, None, set_wake_ups, drop_wake_ups, ends=True
+        )
+        events = rules.outcome(writes, appended.known, appended.stored)
+        ended = [record for key in ends if (record := appended.by_key.get(key)) is not None]
+        end = min(ended, key=lambda record: record.run_seq, default=None)
+        if end is not None:
+            return BegunAttempt(events, end=end)
+        rules.check_fence(run_id, (), fence, run.generation)
+        return await _take(connection, run, claim, events)
+
+
+async def _take(
+    connection: Connection, run: _Opened, claim: AttemptClaim, events: tuple[AppendedEvent, ...]
+) -> BegunAttempt:
+    run_id = run.row.identity.run_id
+    taken = await connection.execute(_TAKE_ATTEMPT, [run.number, claim.name, claim.owner, claim.ttl])
+    row = await taken.fetchone()
+    if row is not None:
+        fence = Fence(row[0], claim.name)
+        lease = Lease(run_id=run_id, owner=claim.owner, fence=fence, expires_at=row[1])
+        return BegunAttempt(events, lease=lease)
+    held = await (await connection.execute(_HOLDER, [run.number, claim.name])).fetchone()
+    assert held is not None
+    owner, generation, expires_at = held
+    fence = Fence(generation, claim.name)
+    holder = Lease(run_id=run_id, owner=owner, fence=fence, expires_at=expires_at)
+    return BegunAttempt(events, holder=holder)
+
+
+def _check_append(run_id: str, writes: Sequence[EventWrite], set_wake_ups: Sequence[WakeUp]) -> None:
     rules.check_writes(writes)
     rules.check_one_end(writes)
     texts.check_wake_ups(set_wake_ups)
     askable(run_id)
-    known: dict[str, EventRecord] = {}
-    stored: Sequence[EventRecord] = ()
-    async with connections.transaction() as connection:
-        ends = rules.may_end_twice(writes, after)
-        keys = [bytes.fromhex(write.idempotency_key) for write in writes]
-        if ends:
-            keys += await _keys_of_ends(connections, connection, run_id, writes)
-        run = await _open_run(connections, connection, run_id, fence, keys)
-        if run.repeated:
-            found = await connection.execute(_KNOWN, [run.number, run.repeated], binary=True)
-            records = records_of(run.row.identity, await found.fetchall())
-            by_key = {record.idempotency_key: record for record in records}
-            known = rules.recorded(run.row.identity, writes, by_key.get, ends=ends)
-        fresh = rules.new_writes(writes, known)
-        if not fresh:
-            raise Rollback
-        rules.check_fence(run_id, fresh, fence, run.generation if fence is not None else None)
-        if after is not None and after != run.row.head:
-            missed = await connection.execute(_READ, [run_id, after, None], binary=True)
-            raise LogMoved(run_id, records_of(run.row.identity, await missed.fetchall()))
-        stored, status = await _store(connections, connection, run, fresh)
-        if status not in TERMINAL and set_wake_ups:
-            await _set_wake_ups(connection, run.number, set_wake_ups)
-        if drop_wake_ups:
-            drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
-            await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
-    return rules.outcome(writes, known, stored)
+
+
+async def _open_for(
+    connections: Connections,
+    connection: Connection,
+    run_id: str,
+    writes: Sequence[EventWrite],
+    fence: Fence | None,
+    keys: Sequence[bytes],
+) -> _Opened:
+    """The run, with what is in the log under the keys of the writes and these."""
+    own = [bytes.fromhex(write.idempotency_key) for write in writes]
+    return await _open_run(connections, connection, run_id, fence, [*own, *keys])
+
+
+class _Appended(NamedTuple):
+    # By the key of a write, the record in its place.
+    known: Mapping[str, EventRecord]
+    stored: Sequence[EventRecord]
+    # Every record that was asked for.
+    by_key: Mapping[str, EventRecord] = {}
+
+
+async def _append(
+    connections: Connections,
+    connection: Connection,
+    run: _Opened,
+    writes: Sequence[EventWrite],
+    fence: Fence | None,
+    after: int | None,
+    set_wake_ups: Sequence[WakeUp],
+    drop_wake_ups: Sequence[str],
+    *,
+    ends: bool,
+) -> _Appended:
+    run_id = run.row.identity.run_id
+    by_key: dict[str, EventRecord] = {}
+    if run.repeated:
+        found = await connection.execute(_KNOWN, [run.number, run.repeated], binary=True)
+        records = records_of(run.row.identity, await found.fetchall())
+        by_key = {record.idempotency_key: record for record in records}
+    known = rules.recorded(run.row.identity, writes, by_key.get, ends=ends)
+    fresh = rules.new_writes(writes, known)
+    if not fresh:
+        return _Appended(known, (), by_key)
+    rules.check_fence(run_id, fresh, fence, run.generation if fence is not None else None)
+    if after is not None and after != run.row.head:
+        missed = await connection.execute(_READ, [run_id, after, None], binary=True)
+        raise LogMoved(run_id, records_of(run.row.identity, await missed.fetchall()))
+    stored, status = await _store(connections, connection, run, fresh)
+    if status not in TERMINAL and set_wake_ups:
+        await _set_wake_ups(connection, run.number, set_wake_ups)
+    if drop_wake_ups:
+        drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
+        await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
+    return _Appended(known, stored, by_key)
 
 
 async def _keys_of_ends(

@@ -10,7 +10,7 @@ from podium.errors import InvalidId, RunNotFound, StoreUnavailable
 from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
-from podium.log.leases import Fence, HeldLease, Lease, WakeUp
+from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
@@ -18,6 +18,7 @@ from podium.log.times import Timestamp
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,
+    BegunAttempt,
     Claimed,
     CreatedRun,
     KeptContent,
@@ -152,6 +153,26 @@ class PostgresStore:
     ) -> Lease | None:
         return await leases.claim(
             self._connections, run_id, owner=owner, ttl=ttl, attempt=attempt, slots=slots
+        )
+
+    async def begin_attempt(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence,
+        claim: AttemptClaim,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> BegunAttempt:
+        return await log.begin_attempt(
+            self._connections,
+            run_id,
+            writes,
+            fence=fence,
+            claim=claim,
+            set_wake_ups=set_wake_ups,
+            drop_wake_ups=drop_wake_ups,
         )
 
     async def slot_line(self, run_id: RunId) -> SlotLine:

@@ -21,7 +21,7 @@ from podium.errors import StoreUnavailable
 from podium.log.checkpoints import Checkpoint
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
-from podium.log.leases import Fence, HeldLease, Lease, WakeUp
+from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
 from podium.log.snapshots import RunSummary, StepSnapshot
@@ -30,6 +30,7 @@ from podium.ports.clock import Clock
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,
+    BegunAttempt,
     Claimed,
     CreatedRun,
     KeptContent,
@@ -48,6 +49,7 @@ from podium.stores.sqlite import (
 )
 from podium.stores.sqlite import contents as contents_sql
 from podium.stores.sqlite.appending import Append
+from podium.stores.sqlite.attempts import begin_attempt
 from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.filesystem import make_folder, refuse_network
@@ -203,13 +205,7 @@ class SqliteStore:
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
-        rules.check_writes(writes)
-        rules.check_one_end(writes)
-        if set_wake_ups:
-            texts.check_wake_ups(set_wake_ups)
-        if drop_wake_ups:
-            drop_wake_ups = [key for key in drop_wake_ups if texts.could_be_kept(key)]
-        append = Append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
+        append = _checked_append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
         return await self._writer.append(append)
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
@@ -282,6 +278,24 @@ class SqliteStore:
             return ownership.take(db, at, number, run_id, owner, ttl, attempt)
 
         return await self._writer.write(change)
+
+    async def begin_attempt(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        *,
+        fence: Fence,
+        claim: AttemptClaim,
+        set_wake_ups: Sequence[WakeUp] = (),
+        drop_wake_ups: Sequence[str] = (),
+    ) -> BegunAttempt:
+        texts.check_holder(claim.owner, claim.name)
+        append = _checked_append(run_id, writes, fence, None, set_wake_ups, drop_wake_ups)
+
+        def change(db: apsw.Connection) -> BegunAttempt:
+            return begin_attempt(db, self._writer.moment, append, claim, self._writer.known_runs)
+
+        return await self._writer.write(change, touches=run_id)
 
     async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
         def change(db: apsw.Connection) -> Lease | None:
@@ -501,3 +515,20 @@ class SqliteTenantRuns:
         if not texts.could_be_kept(tenant_id, query.project_id, query.environment_id, query.plan_id):
             return RunPage(runs=(), cursor=None)
         return await self._store._scan(lambda db: tenants.page(db, tenant_id, query, last))
+
+
+def _checked_append(
+    run_id: str,
+    writes: Sequence[EventWrite],
+    fence: Fence | None,
+    after: int | None,
+    set_wake_ups: Sequence[WakeUp],
+    drop_wake_ups: Sequence[str],
+) -> Append:
+    rules.check_writes(writes)
+    rules.check_one_end(writes)
+    if set_wake_ups:
+        texts.check_wake_ups(set_wake_ups)
+    if drop_wake_ups:
+        drop_wake_ups = [key for key in drop_wake_ups if texts.could_be_kept(key)]
+    return Append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)

@@ -125,7 +125,7 @@ class Writer:
         self._checkpoint_at = 0
         # It changes when other connections have written.
         self._data_version = 0
-        self._known_runs: KnownRuns = {}
+        self.known_runs: KnownRuns = {}
         # Held by whoever uses the connection: a caller alone, or the thread.
         self._turn = threading.Lock()
         self._arriving: list[_Request] = []
@@ -481,7 +481,7 @@ class Writer:
         if not appends:
             return
         for request, answer in zip(
-            requests.values(), append_all(db, self.moment, appends, self._known_runs), strict=True
+            requests.values(), append_all(db, self.moment, appends, self.known_runs), strict=True
         ):
             if isinstance(answer, PodiumError):
                 request.error = answer

@@ -11,6 +11,7 @@ Tests are plain functions driven by `run`, so that no plugin is needed.
 
 from podium.testing.store_promises.admission import AdmissionPromises
 from podium.testing.store_promises.appending import AppendingPromises
+from podium.testing.store_promises.attempts import AttemptPromises
 from podium.testing.store_promises.checkpoints import CheckpointPromises
 from podium.testing.store_promises.contents import ContentPromises
 from podium.testing.store_promises.hostile_text import HostileTextPromises
@@ -30,6 +31,7 @@ __all__ = [
     "TTL",
     "AdmissionPromises",
     "AppendingPromises",
+    "AttemptPromises",
     "CheckpointPromises",
     "ContentPromises",
     "HostileTextPromises",
@@ -59,6 +61,7 @@ class StorePromises(
     HostileTextPromises,
     TenantPromises,
     LeasePromises,
+    AttemptPromises,
     QueuePromises,
     TimerPromises,
     SnapshotPromises,
