@@ -31,6 +31,9 @@
     ├── PlanVersionUnknown           plan/loading.py                 a plan of another version of the schema
     ├── CheckpointMismatch           machine/checkpoint.py           written under another plan or other rules
     ├── LogDoesNotFit                runtime/run_log.py              the log does not follow from the plan
+    ├── AttemptTakenOver             runtime/attempt_lease.py        another worker carries out the attempt
+    ├── AttemptNotStarted            runtime/attempts.py             a run cannot be prepared on the worker's host
+    ├── WorkerStopped                runtime/engine_attempt.py       the worker ended while the attempt was under way
     ├── RunLocked                    runtime/lock.py                 another process drives the run
     │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
     ├── PathRefused                  runtime/rundir.py               a path that leaves its directory
@@ -55,7 +58,7 @@
     ├── RecordingUnusable            runtime/tasks/recordings.py     a folder or file that cannot be used as a recording
     ├── RunExists                    engines/creation.py             the run id is taken
     ├── RunEndedAlready              engines/local.py                the run has ended and cannot be resumed
-    ├── OtherRules                   engines/local.py                started by a version that decides differently
+    ├── OtherRules                   engines/hosting.py              started by a version that decides differently
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept
     ├── InvalidWorkflow              operations/workflows.py         problems in a workflow, each with its position
     ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again

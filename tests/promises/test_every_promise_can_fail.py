@@ -128,37 +128,37 @@ CHANGES = [
         ),
     ),
     Change(
-        "an_attempt_begins_with_its_events_and_its_lease",
-        swap("stores/memory.py:MemoryStore.begin_attempt", ("self.append(...)", "writes"), "writes[1:]"),
+        "an_attempt_starts_with_its_events_and_its_lease",
+        swap("stores/memory.py:MemoryStore.start_attempt", ("self.append(...)", "writes"), "writes[1:]"),
     ),
     Change(
         "an_attempt_that_another_worker_holds_is_not_given_away",
-        swap("stores/memory.py:MemoryStore.begin_attempt", "self._is_live(kept, claim.name)", "False"),
+        swap("stores/memory.py:MemoryStore.start_attempt", "self._is_live(kept, claim.name)", "False"),
     ),
     Change(
         "the_worker_whose_attempt_was_taken_over_is_fenced_off",
         swap("stores/memory.py:MemoryStore._take", "held.generation += 1", "held.generation = 1"),
     ),
     Change(
-        "a_worker_that_begins_an_attempt_again_gets_the_next_generation",
+        "a_worker_that_starts_an_attempt_again_gets_the_next_generation",
         swap(
-            "stores/memory.py:MemoryStore.begin_attempt",
+            "stores/memory.py:MemoryStore.start_attempt",
             "kept.leases[claim.name].owner != claim.owner",
             "True",
         ),
     ),
     Change(
         "an_attempt_that_has_ended_is_answered_with_its_end",
-        swap("stores/memory.py:MemoryStore.begin_attempt", "rules.keys_of_ends(...)", "()"),
+        swap("stores/memory.py:MemoryStore.start_attempt", "rules.keys_of_ends(...)", "()"),
         arguments={"kind": "StepFailed"},
     ),
     Change(
-        "no_attempt_begins_without_the_lease_of_its_run",
-        drop("stores/memory.py:MemoryStore.begin_attempt", "rules.check_fence(...)"),
+        "no_attempt_starts_without_the_lease_of_its_run",
+        drop("stores/memory.py:MemoryStore.start_attempt", "rules.check_fence(...)"),
     ),
     Change(
-        "wake_ups_change_together_with_the_beginning_of_an_attempt",
-        swap("stores/memory.py:MemoryStore.begin_attempt", ("self.append(...)", "drop_wake_ups"), "()"),
+        "wake_ups_change_together_with_the_start_of_an_attempt",
+        swap("stores/memory.py:MemoryStore.start_attempt", ("self.append(...)", "drop_wake_ups"), "()"),
     ),
     Change(
         "an_attempt_has_one_end_and_the_second_is_answered_with_it",

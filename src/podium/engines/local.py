@@ -3,6 +3,7 @@
     parts      what this process gives to its runs         creation   a new run, in the store and on disk
     claims     getting the run: lock, lease, slot          control    cancel, and leaving a run that only waits
     earlier    what a rerun takes over                     start      what decisions may read of the world
+    hosting    what a run needs on this host
 
 The lease is renewed while the run is driven and given up at its end.
 """
@@ -20,18 +21,15 @@ import msgspec
 from podium.engines.claims import Claim
 from podium.engines.control import Control, Left, leave_when_idle, report_waiting
 from podium.engines.creation import create_run
-from podium.engines.earlier import EarlierRun
+from podium.engines.hosting import prepare_run
 from podium.engines.parts import LocalParts
-from podium.engines.start import run_facts, start_facts
+from podium.engines.start import start_facts
 from podium.errors import ConcurrencyLimit, PodiumError
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE, Lease
-from podium.log.payloads import RunQueued, RunStarted, payload_of
 from podium.log.runs import Run
-from podium.log.times import Timestamp
 from podium.log.transitions import TERMINAL, RunStatus
-from podium.machine import RULES_VERSION
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Concurrency, Plan
 from podium.ports.artifacts import ArtifactStore
@@ -50,16 +48,11 @@ from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
 from podium.runtime.outages import OUTAGE
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
-from podium.runtime.reading import FIRST_RECORDS
 from podium.runtime.reopening import Reopening
 from podium.runtime.run_views import RunViews
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import whole
 from podium.runtime.state_file import StateFile
-from podium.runtime.tasks import processes
-from podium.runtime.tasks.dispatch import RunTasks
 from podium.runtime.view_trouble import ViewTrouble
-from podium.runtime.workspaces import check_workspace, workspace_of
 from podium.runtime.world import World
 
 if TYPE_CHECKING:
@@ -71,12 +64,6 @@ LEASE: Final = DRIVER_LEASE
 LOCK_WAIT: Final = timedelta(seconds=WAIT_SECONDS)
 _FLUSH_SECONDS: Final = 0.25
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
-
-
-class OtherRules(PodiumError):
-    """Started by a version that decides differently: its log cannot be continued."""
-
-    code = "OTHER_RULES"
 
 
 class RunEndedAlready(PodiumError):
@@ -215,19 +202,8 @@ class LocalEngine:
         parts, keeper = self._parts, session.keeper
         run = await session.reopening.check()  # much may have happened while we waited for our turn
         run_id = run.identity.run_id
-        plan = await load_plan(parts.store, directory, run)
-        if run.head > 1 or directory.is_lost:
-            from podium.runtime.restoring import keep_or_restore
-
-            await keep_or_restore(parts.store, directory, run, parts.artifacts)
-        await parts.fetch_secrets(plan)
-        workspace = self._workspace(run, plan, directory, check=session.check)
-        asked, started_at = await self._first_facts(run_id)
-        facts = run_facts(run, plan, directory, workspace, started_at or parts.now())
-        host = parts.host(plan, run_id, workspace)
-        earlier = EarlierRun(parts, run, plan, asked)
-        reuse, providers = await earlier.reuse(host), parts.providers_for(plan)
-        tasks = RunTasks(run_id, plan, host, facts, reuse, providers, parts.recordings)
+        prepared = await prepare_run(parts, run, check=session.check, alone=True)
+        plan, tasks, earlier = prepared.plan, prepared.tasks, prepared.earlier
         outages = parts.outages(run_id, session.notify)
         outages.on_return.append(keeper.wake)
         world = World(
@@ -250,7 +226,7 @@ class LocalEngine:
         if run.status in TERMINAL and session.reopening.is_wanted:
             await session.reopening.carry_out(keeper.lease)
         elif run.status in _NOT_STARTED and not session.control.was_queued:
-            started = start_facts(plan, asked.inputs, facts, host)
+            started = start_facts(plan, prepared.asked.inputs, prepared.facts, prepared.host)
             if not await earlier.start(started, keeper.lease, world):
                 driver.submit(PendingEvent(EventType.RUN_STARTED, payload=started))
         session.control.begin(driver, outages)
@@ -292,35 +268,6 @@ class LocalEngine:
         from podium.runtime.alerts import Alerting
 
         return Alerting(self._parts.store, self._parts.clock)
-
-    def _workspace(self, run: Run, plan: Plan, directory: RunDirectory, *, check: bool) -> Path:
-        """Where tasks work; of a run that has started it is made as another process left it."""
-        workspace = workspace_of(directory, run)
-        if check:
-            check_workspace(run, workspace)
-        if check and run.head > 1:
-            self.check(plan, workspace).require()
-        processes.become_subreaper()
-        if run.head > 1:
-            directory.remove_leftovers()  # of a process that drove it before us
-        return workspace
-
-    async def _first_facts(self, run_id: RunId) -> tuple[RunQueued, Timestamp | None]:
-        """What the run was asked for with, and when it started, if it has: that stays what it was."""
-        asked = RunQueued()
-        for record in await self._parts.store.read(run_id, limit=FIRST_RECORDS):
-            if record.event_type == EventType.RUN_QUEUED:
-                asked = payload_of(await whole(record, self._parts.values(run_id)), RunQueued)
-            elif record.event_type == EventType.RUN_STARTED:
-                started = payload_of(record, RunStarted)
-                if started.rules_version not in (None, RULES_VERSION):
-                    raise OtherRules(
-                        f"run {run_id!r} was started under rules {started.rules_version}, and this version of Podium "
-                        f"has rules {RULES_VERSION}; finish it with the version that started it, or "
-                        f"`podium rerun {run_id}`"
-                    )
-                return asked, started.run.get("started_at")
-        return asked, None
 
 
 async def _keep_up(

@@ -58,7 +58,7 @@ class Claimed(NamedTuple):
     lease: Lease
 
 
-class BegunAttempt(NamedTuple):
+class StartedAttempt(NamedTuple):
     """What became of a worker's wish to carry out an attempt: exactly one of the last three is there."""
 
     events: tuple[AppendedEvent, ...]
@@ -202,7 +202,7 @@ class Leases(Protocol):
         """
         ...
 
-    async def begin_attempt(
+    async def start_attempt(
         self,
         run_id: RunId,
         writes: Sequence[EventWrite],
@@ -211,7 +211,7 @@ class Leases(Protocol):
         claim: AttemptClaim,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
-    ) -> BegunAttempt:
+    ) -> StartedAttempt:
         """Append as `append` does and, in the same transaction, take the attempt's lease.
 
         It is taken if it is free or has lapsed, and also from the same owner: an owner that asks again gets the next

@@ -11,15 +11,12 @@ from typing import TypeVar
 
 import msgspec
 
-from podium.errors import InvalidEvent, PodiumError, StaleFence, StoreUnavailable
+from podium.errors import PodiumError, StaleFence, StoreUnavailable
 from podium.log.events import (
     MAX_PAYLOAD_BYTES,
     EventRecord,
-    EventType,
     EventWrite,
     RunIdentity,
-    check_payload,
-    encode_payload,
 )
 from podium.log.leases import UNFENCED, Fence, WakeUp
 from podium.machine.commands import SetTimer
@@ -29,11 +26,10 @@ from podium.runtime.outages import Outages
 from podium.runtime.reading import READ_BATCH
 from podium.runtime.recording import WRITE_BUDGET, Recorder
 from podium.runtime.spilling import spill, whole
+from podium.runtime.storable import storable_end
 from podium.runtime.world import World
 
 _T = TypeVar("_T")
-# The exit code of a step whose result cannot be kept.
-_NOT_KEPT = 125
 
 
 class LogDoesNotFit(PodiumError):
@@ -169,16 +165,9 @@ class RunLog:
 
     async def make_storable(self, pending: PendingEvent) -> None:
         """Give it a payload that a store keeps. What cannot be kept is an end too: the step has failed."""
-        try:
-            encoded = encode_payload(pending.payload)
-            if len(encoded) > MAX_PAYLOAD_BYTES and self._values is not None:
-                encoded = await spill(pending.payload, self._values())
-            check_payload(encoded)
-            pending.encoded = encoded
-        except InvalidEvent as error:
-            failure = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
-            pending.event_type = EventType.STEP_FAILED
-            pending.payload = {"exitCode": _NOT_KEPT, "error": failure}
+        pending.event_type, pending.payload, pending.encoded = await storable_end(
+            pending.event_type, pending.payload, self._values
+        )
 
     async def spill_large(self, writes: Sequence[EventWrite]) -> list[EventWrite]:
         """Decisions can be large too: the outputs of a run."""

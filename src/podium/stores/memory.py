@@ -39,12 +39,12 @@ from podium.ports.clock import Clock
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,
-    BegunAttempt,
     Claimed,
     CreatedRun,
     KeptContent,
     Limit,
     SlotLine,
+    StartedAttempt,
     StoreStats,
 )
 from podium.stores import rules, texts
@@ -262,7 +262,7 @@ class MemoryStore:
             return None
         return self._take(kept, owner, ttl, attempt)
 
-    async def begin_attempt(
+    async def start_attempt(
         self,
         run_id: RunId,
         writes: Sequence[EventWrite],
@@ -271,7 +271,7 @@ class MemoryStore:
         claim: AttemptClaim,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
-    ) -> BegunAttempt:
+    ) -> StartedAttempt:
         texts.check_holder(claim.owner, claim.name)
         events = await self.append(
             run_id, writes, fence=fence, set_wake_ups=set_wake_ups, drop_wake_ups=drop_wake_ups
@@ -279,11 +279,11 @@ class MemoryStore:
         kept = self._kept(run_id)
         keys = rules.keys_of_ends(kept.row.identity, claim)
         if ends := [kept.by_key[key] for key in keys if key in kept.by_key]:
-            return BegunAttempt(events, end=min(ends, key=_seq))
+            return StartedAttempt(events, end=min(ends, key=_seq))
         rules.check_fence(run_id, (), fence, self._generation(kept, fence))
         if self._is_live(kept, claim.name) and kept.leases[claim.name].owner != claim.owner:
-            return BegunAttempt(events, holder=self._lease(kept, claim.name))
-        return BegunAttempt(events, lease=self._take(kept, claim.owner, claim.ttl, claim.name))
+            return StartedAttempt(events, holder=self._lease(kept, claim.name))
+        return StartedAttempt(events, lease=self._take(kept, claim.owner, claim.ttl, claim.name))
 
     def _generation(self, kept: _Kept, fence: Fence) -> int | None:
         lease = kept.leases.get(fence.attempt)

@@ -115,7 +115,7 @@ def test_a_run_that_is_known_by_the_number_of_another_is_looked_up_again(world: 
         for name in ("r1", "r2"):
             await store.create_run(new_run(name), [event(name, "RunQueued")])
             await store.append(RunId(name), [event(name, "AlertRaised", subject="a")])
-        known = store._writer._known_runs
+        known = store._writer.known_runs
         known["r1"] = known["r2"]
         (answer,) = await store.append(R1, [event("r1", "AlertRaised", subject="b")])
         assert (answer.record.run.run_id, answer.record.run_seq) == ("r1", 3)

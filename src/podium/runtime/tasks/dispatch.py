@@ -25,6 +25,7 @@ from podium.runtime.tasks.order import (
     failed,
     stopped,
     timed_out,
+    visit_name,
 )
 from podium.runtime.tasks.truncate import fitted
 from podium.text import typed_reason, without_credentials
@@ -85,7 +86,7 @@ class RunTasks:
         stopping = CancelToken()
         begun = self._begin(order, stopping)
         if isinstance(begun, TaskResult):
-            done(self._for_the_log(begun))
+            done(self._for_the_log(begun, order))
             return
         self._stopping[task.path, task.attempt] = stopping
         running = asyncio.create_task(self._perform(order, begun, done))
@@ -145,13 +146,15 @@ class RunTasks:
             result = self._failed_by(defect, order)
         finally:
             self._stopping.pop((order.path, order.attempt), None)
-        done(self._for_the_log(result))
+        done(self._for_the_log(result, order))
 
-    def _for_the_log(self, result: TaskResult) -> TaskResult:
+    def _for_the_log(self, result: TaskResult, order: TaskOrder) -> TaskResult:
         """The one way into the log: nothing of a secret goes through, whatever the performer has done."""
         if self._host.redactor is not None:
             result.payload = masked(result.payload, self._host.redactor)
-        return fitted(result)
+        result = fitted(result)
+        result.engine_attempt = order.engine_attempt
+        return result
 
     def _load_python(self) -> "PythonTasks":
         from podium.runtime.tasks.python import PythonTasks
@@ -253,6 +256,11 @@ class RunTasks:
             from podium.runtime.tasks.worktrees import Worktrees
 
             await Worktrees(self._host).remove_leftovers(self._run_id)
+
+    async def stop_orphans_of(self, path: str, attempt: int) -> None:
+        """What is left of one attempt on this host, whichever process has started it."""
+        directory, visit = self._host.directory.path.absolute(), visit_name(path, attempt)
+        await families.stop(lambda: families.of_run(self._run_id, directory, visit))
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":

@@ -172,12 +172,15 @@ def kill(members: Callable[[], list[Seen]]) -> None:
             proc.send(process, signal.SIGKILL)
 
 
-def of_run(run_id: str, directory: Path) -> list[Seen]:
+def of_run(run_id: str, directory: Path, visit: str | None = None) -> list[Seen]:
     """Every process of this host with that run in its environment, whoever is its parent; not those that led to us.
 
-    The directory tells two runs apart that were given the same id in different folders.
+    The directory tells two runs apart that were given the same id in different folders. With a visit, only the
+    processes of that attempt: others of the run may be at work for another worker.
     """
     mark = [f"PODIUM_RUN_ID={run_id}".encode(), f"PODIUM_RUN_DIR={directory}".encode()]
+    if visit is not None:
+        mark.append(f"PODIUM_VISIT={visit}".encode())
     spared = proc.ancestors(os.getpid())
     found = [pid for pid in proc.everyone() if pid not in spared and proc.has_in_environment(pid, mark)]
     seen = (proc.look(pid) for pid in found)

@@ -39,7 +39,7 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
     @property
     def visit(self) -> str:
         """What the processes of this attempt carry in their environment."""
-        return f"{self.path}#{self.attempt}"
+        return visit_name(self.path, self.attempt)
 
     @property
     def lookup(self) -> Lookup:
@@ -56,11 +56,17 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
         return look
 
 
+def visit_name(path: str, attempt: int) -> str:
+    return f"{path}#{attempt}"
+
+
 class TaskResult(msgspec.Struct):
     """The end of an attempt, as it is to stand in the log."""
 
     event_type: str
     payload: dict[str, Any]
+    # Which engine attempt has come to this end.
+    engine_attempt: int = 1
 
 
 class Ending(Protocol):

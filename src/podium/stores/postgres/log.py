@@ -11,7 +11,7 @@ from podium.log.leases import AttemptClaim, Fence, Lease, WakeUp
 from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
 from podium.log.times import Timestamp
 from podium.log.transitions import TERMINAL
-from podium.ports.store import NO_CONTENTS, AppendedEvent, BegunAttempt, CreatedRun
+from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun, StartedAttempt
 from podium.stores import rules, texts
 from podium.stores.plan_refs import plan_ref_column
 from podium.stores.postgres import contents as contents_sql
@@ -128,7 +128,7 @@ async def append(
     return rules.outcome(writes, appended.known, appended.stored)
 
 
-async def begin_attempt(
+async def start_attempt(
     connections: Connections,
     run_id: str,
     writes: Sequence[EventWrite],
@@ -137,7 +137,7 @@ async def begin_attempt(
     claim: AttemptClaim,
     set_wake_ups: Sequence[WakeUp],
     drop_wake_ups: Sequence[str],
-) -> BegunAttempt:
+) -> StartedAttempt:
     _check_append(run_id, writes, set_wake_ups)
     texts.check_holder(claim.owner, claim.name)
     async with connections.transaction() as connection:
@@ -151,27 +151,27 @@ async def begin_attempt(
         ended = [record for key in ends if (record := appended.by_key.get(key)) is not None]
         end = min(ended, key=lambda record: record.run_seq, default=None)
         if end is not None:
-            return BegunAttempt(events, end=end)
+            return StartedAttempt(events, end=end)
         rules.check_fence(run_id, (), fence, run.generation)
         return await _take(connection, run, claim, events)
 
 
 async def _take(
     connection: Connection, run: _Opened, claim: AttemptClaim, events: tuple[AppendedEvent, ...]
-) -> BegunAttempt:
+) -> StartedAttempt:
     run_id = run.row.identity.run_id
     taken = await connection.execute(_TAKE_ATTEMPT, [run.number, claim.name, claim.owner, claim.ttl])
     row = await taken.fetchone()
     if row is not None:
         fence = Fence(row[0], claim.name)
         lease = Lease(run_id=run_id, owner=claim.owner, fence=fence, expires_at=row[1])
-        return BegunAttempt(events, lease=lease)
+        return StartedAttempt(events, lease=lease)
     held = await (await connection.execute(_HOLDER, [run.number, claim.name])).fetchone()
     assert held is not None
     owner, generation, expires_at = held
     fence = Fence(generation, claim.name)
     holder = Lease(run_id=run_id, owner=owner, fence=fence, expires_at=expires_at)
-    return BegunAttempt(events, holder=holder)
+    return StartedAttempt(events, holder=holder)
 
 
 def _check_append(run_id: str, writes: Sequence[EventWrite], set_wake_ups: Sequence[WakeUp]) -> None:

@@ -18,12 +18,12 @@ from podium.log.times import Timestamp
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,
-    BegunAttempt,
     Claimed,
     CreatedRun,
     KeptContent,
     Limit,
     SlotLine,
+    StartedAttempt,
     StoreStats,
 )
 from podium.stores import texts
@@ -155,7 +155,7 @@ class PostgresStore:
             self._connections, run_id, owner=owner, ttl=ttl, attempt=attempt, slots=slots
         )
 
-    async def begin_attempt(
+    async def start_attempt(
         self,
         run_id: RunId,
         writes: Sequence[EventWrite],
@@ -164,8 +164,8 @@ class PostgresStore:
         claim: AttemptClaim,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
-    ) -> BegunAttempt:
-        return await log.begin_attempt(
+    ) -> StartedAttempt:
+        return await log.start_attempt(
             self._connections,
             run_id,
             writes,

@@ -1,4 +1,4 @@
-"""The beginning of an attempt in SQL: events are appended and the attempt's lease is taken, in one transaction."""
+"""The start of an attempt in SQL: events are appended and the attempt's lease is taken, in one transaction."""
 
 from binascii import unhexlify
 from datetime import timedelta
@@ -10,7 +10,7 @@ from podium.errors import PodiumError
 from podium.log.events import EventRecord, RunIdentity
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, Lease
-from podium.ports.store import BegunAttempt
+from podium.ports.store import StartedAttempt
 from podium.stores import rules
 from podium.stores.sqlite import ownership
 from podium.stores.sqlite.appending import Append, KnownRuns, append_all
@@ -24,22 +24,22 @@ _HOLDER: Final = (
 )
 
 
-def begin_attempt(
+def start_attempt(
     db: apsw.Connection, at: Moment, append: Append, claim: AttemptClaim, known_runs: KnownRuns
-) -> BegunAttempt:
+) -> StartedAttempt:
     (answer,) = append_all(db, at, (append,), known_runs)
     if isinstance(answer, PodiumError):
         raise answer
     number, run = known_runs[append.run_id]
     if (end := _end(db, number, run, claim)) is not None:
-        return BegunAttempt(answer, end=end)
+        return StartedAttempt(answer, end=end)
     assert append.fence is not None
     held = ownership.held_generation(db, number, append.fence.attempt)
     rules.check_fence(append.run_id, (), append.fence, held)
     if (holder := _holder(db, at, number, run, claim)) is not None:
-        return BegunAttempt(answer, holder=holder)
+        return StartedAttempt(answer, holder=holder)
     taken = ownership.take(db, at, number, append.run_id, claim.owner, claim.ttl, claim.name)
-    return BegunAttempt(answer, lease=taken)
+    return StartedAttempt(answer, lease=taken)
 
 
 def _end(db: apsw.Connection, number: int, run: RunIdentity, claim: AttemptClaim) -> EventRecord | None:

@@ -30,12 +30,12 @@ from podium.ports.clock import Clock
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,
-    BegunAttempt,
     Claimed,
     CreatedRun,
     KeptContent,
     Limit,
     SlotLine,
+    StartedAttempt,
     StoreStats,
 )
 from podium.stores import rules, texts
@@ -49,7 +49,7 @@ from podium.stores.sqlite import (
 )
 from podium.stores.sqlite import contents as contents_sql
 from podium.stores.sqlite.appending import Append
-from podium.stores.sqlite.attempts import begin_attempt
+from podium.stores.sqlite.attempts import start_attempt
 from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.filesystem import make_folder, refuse_network
@@ -279,7 +279,7 @@ class SqliteStore:
 
         return await self._writer.write(change)
 
-    async def begin_attempt(
+    async def start_attempt(
         self,
         run_id: RunId,
         writes: Sequence[EventWrite],
@@ -288,12 +288,12 @@ class SqliteStore:
         claim: AttemptClaim,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
-    ) -> BegunAttempt:
+    ) -> StartedAttempt:
         texts.check_holder(claim.owner, claim.name)
         append = _checked_append(run_id, writes, fence, None, set_wake_ups, drop_wake_ups)
 
-        def change(db: apsw.Connection) -> BegunAttempt:
-            return begin_attempt(db, self._writer.moment, append, claim, self._writer.known_runs)
+        def change(db: apsw.Connection) -> StartedAttempt:
+            return start_attempt(db, self._writer.moment, append, claim, self._writer.known_runs)
 
         return await self._writer.write(change, touches=run_id)
 

@@ -19,17 +19,17 @@ def _claim(owner: str = "worker", step: str = "a", attempt: int = 1, ttl: timede
 class AttemptPromises:
     """Who carries out an attempt."""
 
-    def test_an_attempt_begins_with_its_events_and_its_lease(self, world: World) -> None:
+    def test_an_attempt_starts_with_its_events_and_its_lease(self, world: World) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
             writes = [event("r1", "StepSkipped", "z"), event("r1", "StepStarted", "a")]
-            begun = await world.store.begin_attempt(R1, writes, fence=lease.fence, claim=_claim())
-            assert [one.record.run_seq for one in begun.events] == [3, 4]
-            assert (begun.end, begun.holder) == (None, None)
-            assert begun.lease is not None
-            assert (begun.lease.owner, begun.lease.fence) == ("worker", Fence(1, "a|1"))
+            mine = await world.store.start_attempt(R1, writes, fence=lease.fence, claim=_claim())
+            assert [one.record.run_seq for one in mine.events] == [3, 4]
+            assert (mine.end, mine.holder) == (None, None)
+            assert mine.lease is not None
+            assert (mine.lease.owner, mine.lease.fence) == ("worker", Fence(1, "a|1"))
             end = event("r1", "StepCompleted", "a")
-            await world.other.append(R1, [end], fence=begun.lease.fence)
+            await world.other.append(R1, [end], fence=mine.lease.fence)
             assert await types_in(world.other) == [
                 *("RunQueued", "RunStarted", "StepSkipped", "StepStarted", "StepCompleted")
             ]
@@ -40,8 +40,8 @@ class AttemptPromises:
         async def scenario() -> None:
             lease = await started(world.store)
             start = [event("r1", "StepStarted", "a")]
-            first = await world.store.begin_attempt(R1, start, fence=lease.fence, claim=_claim("a"))
-            second = await world.other.begin_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
+            first = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim("a"))
+            second = await world.other.start_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
             assert second.events[0].duplicate
             assert (second.lease, second.end) == (None, None)
             assert first.lease is not None
@@ -50,11 +50,11 @@ class AttemptPromises:
             # Another attempt of the step, and another step, are others.
             for claim in (_claim("b", "a", 2), _claim("b", "b", 1)):
                 assert (
-                    await world.other.begin_attempt(R1, [], fence=lease.fence, claim=claim)
+                    await world.other.start_attempt(R1, [], fence=lease.fence, claim=claim)
                 ).lease is not None
             # What was seen is enough to release it.
             await world.other.release(second.holder)
-            third = await world.other.begin_attempt(R1, [], fence=lease.fence, claim=_claim("b"))
+            third = await world.other.start_attempt(R1, [], fence=lease.fence, claim=_claim("b"))
             assert third.lease is not None
             assert third.lease.fence.generation == 2
 
@@ -64,12 +64,12 @@ class AttemptPromises:
         async def scenario() -> None:
             lease = await started(world.store)
             start = [event("r1", "StepStarted", "a")]
-            old = await world.store.begin_attempt(
+            old = await world.store.start_attempt(
                 R1, start, fence=lease.fence, claim=_claim("a", ttl=TTL / 2)
             )
             assert old.lease is not None
             world.pass_time(16)
-            new = await world.other.begin_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
+            new = await world.other.start_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
             assert new.lease is not None
             assert new.lease.fence.generation == 2
             with pytest.raises(StaleFence):
@@ -78,12 +78,12 @@ class AttemptPromises:
 
         world.run(scenario())
 
-    def test_a_worker_that_begins_an_attempt_again_gets_the_next_generation(self, world: World) -> None:
+    def test_a_worker_that_starts_an_attempt_again_gets_the_next_generation(self, world: World) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
             start = [event("r1", "StepStarted", "a")]
-            first = await world.store.begin_attempt(R1, start, fence=lease.fence, claim=_claim())
-            second = await world.store.begin_attempt(R1, start, fence=lease.fence, claim=_claim())
+            first = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim())
+            second = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim())
             assert first.lease is not None
             assert second.lease is not None
             assert second.lease.fence.generation == first.lease.fence.generation + 1
@@ -97,45 +97,45 @@ class AttemptPromises:
         async def scenario() -> None:
             lease = await started(world.store)
             start = [event("r1", "StepStarted", "a")]
-            begun = await world.store.begin_attempt(R1, start, fence=lease.fence, claim=_claim())
+            mine = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim())
             await world.store.append(R1, [event("r1", kind, "a")], fence=lease.fence)
-            again = await world.other.begin_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
+            again = await world.other.start_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
             assert again.end is not None
             assert (again.end.event_type, again.end.run_seq) == (kind, 4)
             assert (again.lease, again.holder) == (None, None)
-            assert again.events[0].record.run_seq == begun.events[0].record.run_seq == 3
+            assert again.events[0].record.run_seq == mine.events[0].record.run_seq == 3
             # Also when the run is over, and whoever asks.
             await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
-            late = await world.other.begin_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
+            late = await world.other.start_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
             assert late.end == again.end
 
         world.run(scenario())
 
-    def test_no_attempt_begins_without_the_lease_of_its_run(self, world: World) -> None:
+    def test_no_attempt_starts_without_the_lease_of_its_run(self, world: World) -> None:
         async def scenario() -> None:
             with pytest.raises(RunNotFound):
-                await world.store.begin_attempt(R1, [], fence=Fence(1), claim=_claim())
+                await world.store.start_attempt(R1, [], fence=Fence(1), claim=_claim())
             lease = await started(world.store)
             start = [event("r1", "StepStarted", "a")]
             await world.store.append(R1, start, fence=lease.fence)
             for writes in (start, [], [event("r1", "StepStarted", "b")]):
                 with pytest.raises(StaleFence):
-                    await world.store.begin_attempt(R1, writes, fence=Fence(9), claim=_claim())
+                    await world.store.start_attempt(R1, writes, fence=Fence(9), claim=_claim())
             assert await types_in(world.other) == ["RunQueued", "RunStarted", "StepStarted"]
-            begun = await world.store.begin_attempt(R1, start, fence=lease.fence, claim=_claim())
-            assert begun.lease is not None
-            assert begun.lease.fence.generation == 1
+            mine = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim())
+            assert mine.lease is not None
+            assert mine.lease.fence.generation == 1
 
         world.run(scenario())
 
-    def test_wake_ups_change_together_with_the_beginning_of_an_attempt(self, world: World) -> None:
+    def test_wake_ups_change_together_with_the_start_of_an_attempt(self, world: World) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
             wake_ups = [WakeUp(run_id=R1, key=key, due=_DUE) for key in ("one", "two")]
             await world.store.append(
                 R1, [event("r1", "StepSkipped", "z")], fence=lease.fence, set_wake_ups=wake_ups[:1]
             )
-            await world.store.begin_attempt(
+            await world.store.start_attempt(
                 R1,
                 [event("r1", "StepStarted", "a")],
                 fence=lease.fence,

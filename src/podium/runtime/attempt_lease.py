@@ -1,0 +1,125 @@
+"""The lease of an attempt (G45): it says which worker carries out the attempt, and counts the workers that did.
+
+Its generation is the engine attempt: it keeps counting when an engine starts to count anew. The lease is renewed while
+the work is under way and lapses with the worker. A worker that was thought dead finds out when it renews its lease, and
+at the latest when it records the end, which is refused.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from podium.errors import PodiumError, StaleFence
+from podium.log.events import EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import AttemptClaim, Fence, Lease
+from podium.ports.store import StartedAttempt, Store
+from podium.runtime.run_writer import RunWriter
+
+ATTEMPT_LEASE: Final = timedelta(seconds=5)
+_RENEWALS_PER_LEASE: Final = 3
+
+
+class AttemptTakenOver(PodiumError):
+    """Another engine attempt carries it out now: nothing more is recorded here."""
+
+    code = "ATTEMPT_TAKEN_OVER"
+
+
+class AttemptLease:
+    """`owner` names one engine attempt: what asks again with the same name is the same one."""
+
+    def __init__(
+        self, store: Store, writer: RunWriter, run_id: RunId, run_fence: Fence, claim: AttemptClaim
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._run_id = run_id
+        self._run_fence = run_fence
+        self._claim = claim
+        self._lease: Lease | None = None
+        self._until = 0.0
+        self._is_over = asyncio.Event()
+
+    @property
+    def held(self) -> Lease:
+        assert self._lease is not None
+        return self._lease
+
+    async def start(self, writes: Sequence[EventWrite], drop_wake_ups: Sequence[str]) -> StartedAttempt:
+        """Append, and take the lease if it is to be had."""
+
+        async def call() -> StartedAttempt:
+            until = self._from_now()
+            started = await self._store.start_attempt(
+                self._run_id,
+                writes,
+                fence=self._run_fence,
+                claim=self._claim,
+                drop_wake_ups=drop_wake_ups,
+            )
+            if started.lease is not None:
+                self._lease, self._until = started.lease, until
+            return started
+
+        return await self._writer.outlast(call)
+
+    def _from_now(self) -> float:
+        # As stores do: also while the machine sleeps.
+        return time.clock_gettime(time.CLOCK_BOOTTIME) + self._claim.ttl.total_seconds()
+
+    async def prove(self) -> None:
+        """Right before the work starts. Raises `AttemptTakenOver` if this process was frozen for too long."""
+        if time.clock_gettime(time.CLOCK_BOOTTIME) >= self._until and not await self._renew():
+            raise taken_over(self._claim)
+
+    async def keep(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
+        """Until `finish`, or until it is another's."""
+        pause = self._claim.ttl.total_seconds() / _RENEWALS_PER_LEASE
+        while not self._is_over.is_set():
+            try:
+                async with asyncio.timeout(pause):
+                    await self._is_over.wait()
+            except TimeoutError:
+                if not await self._renew():
+                    on_lost(taken_over(self._claim))
+                    return
+
+    def finish(self) -> None:
+        """The work is done. What was asked of the store meanwhile is still waited for: it may change the fence."""
+        self._is_over.set()
+
+    async def _renew(self) -> bool:
+        until = self._from_now()
+        renewed = await self._writer.outlast(lambda: self._store.renew(self.held, ttl=self._claim.ttl))
+        if renewed is not None:
+            self._lease, self._until = renewed, until
+            return True
+        return await self._take_again()
+
+    async def _take_again(self) -> bool:
+        """It had lapsed: the store was away, or this process was frozen. If no one had it since, it is still ours."""
+        before = self.held.fence.generation
+        try:
+            started = await self.start((), ())
+        except StaleFence:
+            return False
+        if started.lease is None:
+            return False
+        if started.lease.fence.generation == before + 1:
+            return True
+        # Another worker had it and is gone. What it has done to our processes is not known.
+        await self.release()
+        return False
+
+    async def release(self) -> None:
+        await self._writer.outlast(lambda: self._store.release(self.held))
+
+
+def taken_over(claim: AttemptClaim) -> AttemptTakenOver:
+    return AttemptTakenOver(
+        f"attempt {claim.logical_attempt_id} of {claim.step_id!r} was taken over by another worker; nothing more is "
+        "recorded for it here"
+    )

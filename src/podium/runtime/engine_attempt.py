@@ -1,0 +1,216 @@
+"""One worker's try at an attempt: start it, do the work, record its end; and how it is stopped on the way."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Final
+
+from podium.errors import PodiumError, StaleFence
+from podium.log.attempts import AttemptEnd, AttemptOrder, Written
+from podium.log.drafts import LoggedEvent
+from podium.log.events import EventType, EventWrite
+from podium.log.ids import RunId
+from podium.log.leases import AttemptClaim, Fence
+from podium.machine.commands import RunTask
+from podium.ports.store import StartedAttempt
+from podium.runtime import holders
+from podium.runtime.attempt_lease import AttemptLease, taken_over
+from podium.runtime.hosted_runs import HostedRun
+from podium.runtime.run_writer import RunWriter, WorkerParts, written
+from podium.runtime.tasks.order import TaskResult
+
+_LOOK_SECONDS: Final = 0.25
+_RELEASE_SECONDS: Final = 1.0
+_INTERRUPTED: Final = "INTERRUPTED"
+_STOPPED: Final = "CANCELLED"
+
+
+class WorkerStopped(PodiumError):
+    """The worker ended while the attempt was under way. It has been stopped, and another worker may carry it out."""
+
+    code = "WORKER_STOPPED"
+
+
+class StopRequest:
+    """By which a caller asks for the end of an attempt; it may be asked again, with force."""
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self.is_forced = False
+        self._listeners: list[Callable[[], None]] = []
+
+    def ask(self, *, force: bool = False) -> None:
+        """`force`: its processes are killed immediately, without a time in which they can end by themselves."""
+        self.is_asked = True
+        self.is_forced |= force
+        for listener in list(self._listeners):
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        self._listeners.append(listener)
+
+
+class EngineAttempt:
+    """One try at an attempt in this process."""
+
+    def __init__(
+        self,
+        parts: WorkerParts,
+        writer: RunWriter,
+        order: AttemptOrder,
+        fence: Fence,
+        lease: timedelta,
+        stop: StopRequest,
+    ) -> None:
+        self._parts = parts
+        self._writer = writer
+        self._order = order
+        self._run_id = RunId(order.run_id)
+        self._stop = stop
+        self.claim = AttemptClaim(
+            step_id=order.path, logical_attempt_id=order.attempt, owner=holders.new_owner(), ttl=lease
+        )
+        self._lease = AttemptLease(parts.store, writer, self._run_id, fence, self.claim)
+        self._before = Written()
+        self._run: HostedRun | None = None
+        self._reason: PodiumError | None = None
+        self._wake = asyncio.Event()
+        self.ended = asyncio.Event()
+        stop.listen(self._on_stop)
+
+    # --- stopping ---------------------------------------------------------------------------------
+
+    def interrupt(self, reason: PodiumError) -> None:
+        """It is not to be carried out here any more. An end that is on its way to the log still gets there."""
+        self._reason = self._reason or reason
+        self._wake.set()
+        self._stop_task(_INTERRUPTED, force=True)
+
+    def check(self) -> None:
+        if self._reason is not None:
+            raise self._reason
+
+    def _on_stop(self) -> None:
+        self._wake.set()
+        self._stop_task(_STOPPED, force=self._stop.is_forced)
+
+    def _stop_task(self, code: str, *, force: bool) -> None:
+        if self._run is not None:
+            self._run.tasks.stop(self._order.path, self._order.attempt, code, force=force)
+
+    # --- the attempt ------------------------------------------------------------------------------
+
+    async def carry_out(self, run: HostedRun) -> AttemptEnd:
+        writes = await self._writer.writes(self._run_id, self._order.before)
+        started = await self._start(writes)
+        self._before = written(started.events)
+        if started.end is not None:
+            return AttemptEnd(self._before, await self._writer.logged(started.end))
+        engine_attempt = self._lease.held.fence.generation
+        step = run.step(self._order.path)
+        if not step.idempotent and self._was_started_before(started, writes):
+            # Whether the work was done is not known: that is for the plan, or a person, to decide.
+            return await self._record_end(TaskResult(EventType.STEP_INTERRUPTED, {}, engine_attempt))
+        if engine_attempt > 1:
+            await run.run_tasks.stop_orphans_of(self._order.path, self._order.attempt)
+        values = {tuple(path): value for path, value in self._order.values}
+        task = RunTask(self._order.path, self._order.attempt, step, values)
+        return await self._conclude(await self._work(run, task, engine_attempt))
+
+    async def _start(self, writes: Sequence[EventWrite]) -> StartedAttempt:
+        """Wait for an end by the worker that holds the attempt, or for the lapse of its lease."""
+        while True:
+            started = await self._lease.start(writes, self._order.dropped)
+            holder = started.holder
+            if holder is None:
+                return started
+            if self._stop.is_asked or holders.is_gone(holder.owner):
+                await self._writer.outlast(lambda: self._parts.store.release(holder))  # noqa: B023 - awaited here
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._wake.wait()
+            self.check()
+
+    def _was_started_before(self, started: StartedAttempt, writes: Sequence[EventWrite]) -> bool:
+        """By another engine attempt. If StepStarted is ours, none was before us, however often we had to ask."""
+        for write, appended in zip(writes, started.events, strict=True):
+            if (write.event_type, write.step_id) == (EventType.STEP_STARTED, self._order.path):
+                return appended.record.event_id != write.event_id
+        return self._lease.held.fence.generation > 1
+
+    async def _work(self, run: HostedRun, task: RunTask, engine_attempt: int) -> TaskResult | None:
+        """None if it was stopped before it started."""
+        done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
+        keeping = asyncio.create_task(self._lease.keep(self.interrupt))
+        try:
+            await self._lease.prove()
+            if self._reason is not None or self._stop.is_asked:
+                return None
+            run.tasks.start(task, engine_attempt, done.set_result)
+            self._run = run
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            keeping.cancel()
+            self.interrupt(WorkerStopped("the worker gave the attempt up"))
+            if self._run is not None:
+                await asyncio.wait([done])
+            await self._release()
+            raise
+        finally:
+            self._run = None
+            self._lease.finish()
+            await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _conclude(self, result: TaskResult | None) -> AttemptEnd:
+        code = _error_code(result)
+        if self._reason is not None and (result is None or code == _INTERRUPTED):
+            await self._release()
+            raise self._reason
+        if result is None or (code == _STOPPED and self._stop.is_asked):
+            facts = result.payload if result is not None else {}
+            return AttemptEnd(self._before, stopped={name: facts[name] for name in facts if name != "error"})
+        return await self._record_end(result)
+
+    async def _release(self) -> None:
+        """So that another engine attempt need not wait for the lapse of the lease; if it has it already, nothing."""
+        with contextlib.suppress(PodiumError, TimeoutError):
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self._parts.store.release(self._lease.held)
+
+    async def _record_end(self, result: TaskResult) -> AttemptEnd:
+        order = self._order
+        write, payload = await self._writer.end(
+            self._run_id,
+            order.path,
+            order.attempt,
+            result.event_type,
+            result.payload,
+            result.engine_attempt,
+        )
+        try:
+            (one,) = await self._writer.outlast(
+                lambda: self._parts.store.append(self._run_id, [write], fence=self._lease.held.fence)
+            )
+        except StaleFence:
+            raise self._reason or taken_over(self.claim) from None
+        if one.record.event_id != write.event_id:
+            return AttemptEnd(self._before, await self._writer.logged(one.record))
+        return AttemptEnd(
+            self._before,
+            LoggedEvent(
+                one.record.run_seq,
+                write.emitted_at,
+                write.event_type,
+                order.path,
+                order.attempt,
+                write.engine_attempt_id,
+                payload,
+            ),
+        )
+
+
+def _error_code(result: TaskResult | None) -> str | None:
+    error = result.payload.get("error") if result is not None else None
+    return error.get("code") if isinstance(error, dict) else None

@@ -1,0 +1,38 @@
+"""Payloads as a store keeps them: large values apart, and nothing that is too large or not JSON."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from podium.errors import InvalidEvent
+from podium.log.events import MAX_PAYLOAD_BYTES, EventType, check_payload, encode_payload
+from podium.runtime.spilling import Values, spill
+
+# The exit code of a step whose result cannot be kept.
+_NOT_KEPT: Final = 125
+
+
+class StorableEnd(NamedTuple):
+    event_type: str
+    payload: dict[str, Any]
+    # None if it is what `payload` encodes to.
+    encoded: bytes | None
+
+
+async def storable(payload: dict[str, Any], values: Callable[[], Values] | None) -> bytes:
+    """Raises `InvalidEvent` if no store keeps it."""
+    encoded = encode_payload(payload)
+    if len(encoded) > MAX_PAYLOAD_BYTES and values is not None:
+        encoded = await spill(payload, values())
+    check_payload(encoded)
+    return encoded
+
+
+async def storable_end(
+    event_type: str, payload: dict[str, Any], values: Callable[[], Values] | None
+) -> StorableEnd:
+    """The end of an attempt. What cannot be kept is an end too: the step has failed."""
+    try:
+        return StorableEnd(event_type, payload, await storable(payload, values))
+    except InvalidEvent as error:
+        failure = {"category": "USER", "code": error.code, "message": str(error), "retryable": False}
+        return StorableEnd(EventType.STEP_FAILED, {"exitCode": _NOT_KEPT, "error": failure}, None)
