@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 from uuid import uuid4
 
-from podium.log.events import EventRecord
 from podium.log.ids import RunId
+from podium.runtime.plan_file import load_plan
+from podium.runtime.rundir import RunDirectory
+from podium.testing.engine_promises import CanonicalHistory, canonical
 from podium.wiring import open_store
-from tests.unit.driving.scripted import canonical
 
 PODIUM = [sys.executable, "-m", "podium"]
 _OURS = (
@@ -85,18 +86,20 @@ class Place:
         ).stdout
         return [json.loads(line) for line in shown.splitlines()]
 
-    def history(self, run_id: str | None = None, *, ordered: bool = True) -> Any:
-        """The log without what differs between two runs of the same thing, their folders included."""
+    def history(self, run_id: str | None = None) -> CanonicalHistory:
+        """The log without what differs between two runs of the same thing."""
+        wanted = RunId(run_id or self.run_id)
 
-        async def read() -> Sequence[EventRecord]:
+        async def read() -> CanonicalHistory:
             store = await open_store(str(self.runs / "podium.db"))
             try:
-                return await store.read(RunId(run_id or self.run_id), limit=5000)
+                run = await store.get_run(wanted)
+                plan = await load_plan(store, RunDirectory(self.runs, wanted), run)
+                return canonical(plan, await store.read(wanted, limit=5000))
             finally:
                 await store.close()
 
-        told = json.dumps(canonical(asyncio.run(read()), ordered=ordered))
-        return json.loads(told.replace(f"/runs/{run_id or self.run_id}/", "/runs/<run>/"))
+        return asyncio.run(read())
 
     def processes(self, run_id: str | None = None) -> list[int]:
         """Every process that a step of this run has begun and that is not over."""

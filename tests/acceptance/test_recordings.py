@@ -94,8 +94,8 @@ class Agents(Place):
     def words(self, file: str, run_id: str) -> tuple[str, ...]:
         return "run", file, "--run-id", run_id, "--workspace", "workspace"
 
-    def check_the_same(self, *, ordered: bool = True) -> None:
-        assert self.history("replayed", ordered=ordered) == self.history("recorded", ordered=ordered)
+    def check_the_same(self) -> None:
+        assert self.history("replayed") == self.history("recorded")
 
     def error(self, step: str) -> dict[str, Any]:
         ends = [
@@ -172,7 +172,7 @@ def test_branches_that_ask_the_same_at_once_get_their_own_answers(place: Agents)
     )
     place.record()
     place.replay()
-    place.check_the_same(ordered=False)
+    place.check_the_same()
 
 
 def test_a_changed_prompt_is_a_miss_and_told_with_its_first_other_line(place: Agents) -> None:
@@ -356,7 +356,7 @@ def test_a_call_that_its_join_made_needless_waits_to_be_stopped_again(place: Age
     )
     place.record()
     place.replay()
-    place.check_the_same(ordered=False)
+    place.check_the_same()
     stopped = next(
         e for e in place.events("replayed") if e.get("stepId") == "Race/Slow" and "error" in e["payload"]
     )

@@ -10,7 +10,7 @@ import asyncio
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +26,8 @@ from podium.operations.workflows import load_workflow
 from podium.ports.engine import LEFT, RunRequest
 from podium.ports.store import Store
 from podium.stores.sqlite import SqliteStore
+from podium.testing.engine_promises import canonical
 from podium.wiring import local_engine, payload_store, system_clock
-from tests.unit.driving.scripted import canonical
 
 R: Final = RunId("r1")
 _RETRY: Final = "retry: {attempts: 3, delay: 0.01}"
@@ -60,13 +60,14 @@ class Original:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "inner.yaml").write_text(INNER)
         self._source = f'version: "2.0"\nname: copied\n{WORKFLOWS[name]}\n'.encode()
+        read = load_workflow(self._source, str(folder / "w.yaml"), workspace=folder)
+        assert read.plan is not None, [str(one) for one in read.diagnostics]
+        self.plan = read.plan
 
     async def run(self) -> list[EventRecord]:
-        read = load_workflow(self._source, str(self.folder / "w.yaml"), workspace=self.folder)
-        assert read.plan is not None, [str(one) for one in read.diagnostics]
         store = await SqliteStore.open(self.runs / "podium.db")
         engine = local_engine(store, system_clock(), self.runs)
-        await engine.create(RunRequest(read.plan, {}, R, self._source, self.folder))
+        await engine.create(RunRequest(self.plan, {}, R, self._source, self.folder))
         await to_its_end(store, self.runs)
         self._lines = [line async for line in export_run(store, "default", R)]
         log = await store.read(R, limit=5000)
@@ -114,36 +115,6 @@ async def to_its_end(store: Store, runs: Path) -> None:
         await send_signal(store, system_clock(), "default", R, "APPROVE", {"stepId": "Q"})
 
 
-def story(log: Sequence[EventRecord]) -> dict[str, list[Any]]:
-    """The canonical history: every event in its order, without engine attempts and attempts that were interrupted.
-
-    Branches that run at the same time have a history each, since their order says nothing.
-    """
-    interrupted = {(one.step_id, one.logical_attempt_id) for one in log if _is_interrupted(one)}
-    kept = [one for one in log if (one.step_id, one.logical_attempt_id) not in interrupted]
-    lanes: dict[str, list[Any]] = {}
-    for step, event_type, attempt, payload in canonical(kept):
-        told = {name: value for name, value in payload.items() if name not in _OF_THIS_PLACE}
-        lanes.setdefault(_lane(step), []).append((step, event_type, attempt, told))
-    return lanes
-
-
-# Who approved, when and where: not what happened.
-_OF_THIS_PLACE: Final = frozenset({"facts", "signalId", "by", "decision", "stdout", "engineRunRef"})
-
-
-def _is_interrupted(record: EventRecord) -> bool:
-    if record.event_type == "StepInterrupted":
-        return True
-    error = msgspec.json.decode(record.payload).get("error") or {}
-    return record.event_type == "StepFailed" and error.get("code") == "INTERRUPTED"
-
-
-def _lane(step: str) -> str:
-    """The branch of the workflow `parallel` that a step belongs to; everything else is one lane."""
-    return step if step.startswith("P/") else ""
-
-
 async def check(folder: Path, name: str, cuts: slice = slice(None)) -> int:
     """Compare every copy with the original; how many there were."""
     original = Original(folder / "original", name)
@@ -155,7 +126,9 @@ async def check(folder: Path, name: str, cuts: slice = slice(None)) -> int:
             store = await original.copy(way, events, there)
             await to_its_end(store, there / "runs")
             copied = await store.read(R, limit=5000)
-            assert story(copied) == story(log), f"{name}: {way} after event {events}"
+            assert canonical(original.plan, copied) == canonical(original.plan, log), (
+                f"{name}: {way} after event {events}"
+            )
             assert (there / "runs" / R / "state.json").exists()
             assert await store.problems() == []
             await store.close()

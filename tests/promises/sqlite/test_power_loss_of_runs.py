@@ -27,8 +27,8 @@ from podium.log.ids import RunId
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import BootClock, SqliteStore
+from podium.testing.engine_promises import canonical
 from tests.promises.sqlite.disks import PowerlessDisk, open_on
-from tests.unit.driving.scripted import canonical
 
 R1 = RunId("r1")
 RUNS = "runs"
@@ -289,8 +289,7 @@ def test_a_run_goes_on_after_the_power_was_cut_as_if_nothing_had_happened(name: 
             continue
         assert not cut.ended.intersection(ran.story), f"{cut.told}: a completed visit runs again"
         assert len(ran.story) == len(set(ran.story)), f"{cut.told}: a visit ran twice"
-        ordered = name in IN_ORDER
-        assert canonical(ran.log, ordered=ordered) == canonical(calm.log, ordered=ordered), cut.told
+        assert canonical(_plan(name), ran.log) == canonical(_plan(name), calm.log), cut.told
         assert ran.state == calm.state, cut.told
         repeated += any(record.engine_attempt_id == 2 for record in ran.log)
     print(f"{len(cuts)} cuts, after {repeated} of them something ran a second time")

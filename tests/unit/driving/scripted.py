@@ -6,13 +6,11 @@ agent costs what its prompt says.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
-
-import msgspec
 
 from podium.expressions.evaluate import MISSING, EvaluationError
 from podium.expressions.templates import render
@@ -226,34 +224,3 @@ def signal(identity: RunIdentity, signal_type: str, **payload: Any) -> EventWrit
         signalType=signal_type,
         payload=payload,
     )
-
-
-# --- comparing histories --------------------------------------------------------------------------
-
-_VARIES = frozenset({"durationMs", "due", "run", "env", "deadline", "engineRunRef"})
-
-
-def canonical(log: Sequence[EventRecord], *, ordered: bool = True) -> Any:
-    """A history without what may differ between two runs of the same thing.
-
-    Where steps ran at once their order says nothing: then each step's own story is compared, and the run's.
-    """
-    events = [
-        (record.step_id or "", record.event_type, record.logical_attempt_id, _payload(record))
-        for record in log
-        if record.event_type not in (EventType.ALERT_RAISED, EventType.SIGNAL_IGNORED)
-    ]
-    if ordered:
-        return events
-    stories: dict[str, list[Any]] = {}
-    for step, event_type, attempt, payload in events:
-        # What all have cost so far depends on who was first.
-        payload.pop("total", None)
-        subject = step or str(payload.get("key") or payload.get("stepId") or "")
-        stories.setdefault(subject, []).append((event_type, attempt, payload))
-    return stories
-
-
-def _payload(record: EventRecord) -> dict[str, Any]:
-    payload: dict[str, Any] = msgspec.json.decode(record.payload)
-    return {name: value for name, value in payload.items() if name not in _VARIES}

@@ -30,8 +30,9 @@ from podium.runtime.restoring import write_views
 from podium.runtime.rundir import RunDirectory
 from podium.stores.memory import MemoryStore
 from podium.stores.sqlite import BootClock
-from tests.unit.driving.corpus import AT_ONCE, CORPUS, plan_named
-from tests.unit.driving.scripted import Scripted, canonical, memory
+from podium.testing.engine_promises import canonical
+from tests.unit.driving.corpus import CORPUS, plan_named
+from tests.unit.driving.scripted import Scripted, memory
 from tests.unit.driving.test_restart_after_every_event import Killed, LogThatDies
 
 NOTHING = "tests:nothing"
@@ -380,14 +381,14 @@ def test_a_run_that_is_killed_after_any_commit_continues_from_its_checkpoint(
     async def scenario() -> None:
         undisturbed = await Scripted(plan_named(name), memory()).create()
         await undisturbed.drive()
-        expected = canonical(await undisturbed.log(), ordered=name not in AT_ONCE)
+        expected = canonical(undisturbed.plan, await undisturbed.log())
         for every in (1, 3):
             monkeypatch.setattr("podium.runtime.machine_cache.CHECKPOINT_EVERY", every)
             monkeypatch.setattr("podium.runtime.machine_cache._BYTES_PER_EVENT", 10**9)
             appends = 1
             while (found := await killed_after(appends)) is not None:
                 _, log = found
-                assert canonical(log, ordered=name not in AT_ONCE) == expected, (every, appends)
+                assert canonical(undisturbed.plan, log) == expected, (every, appends)
                 appends += 1
 
     asyncio.run(scenario())

@@ -11,9 +11,10 @@ from podium.log.events import EventRecord, EventType, EventWrite
 from podium.log.ids import RunId
 from podium.machine import Machine
 from podium.ports.store import Store
+from podium.testing.engine_promises import canonical, problems_of
 from podium.wiring import open_store
-from tests.unit.driving.corpus import AT_ONCE, CORPUS, plan_named
-from tests.unit.driving.scripted import Scripted, ScriptedTasks, canonical, memory
+from tests.unit.driving.corpus import CORPUS, plan_named
+from tests.unit.driving.scripted import Scripted, ScriptedTasks, memory
 
 
 class Killed(BaseException):
@@ -75,8 +76,8 @@ async def _from_prefix(name: str, log: list[EventRecord], length: int) -> Script
 def _check(
     name: str, undisturbed: list[EventRecord], run: Scripted, log: list[EventRecord], told: str
 ) -> None:
-    ordered = name not in AT_ONCE
-    assert canonical(log, ordered=ordered) == canonical(undisturbed, ordered=ordered), told
+    assert canonical(run.plan, log) == canonical(run.plan, undisturbed), told
+    assert not problems_of(run.plan, log), told
     machine = Machine(run.plan)
     for record in log:
         machine.advance(record)

@@ -1,0 +1,61 @@
+"""The local engine, in this process: what every other engine is compared with."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from podium.log.events import EventRecord
+from podium.log.ids import DEFAULT_TENANT, RunId
+from podium.operations.drive import ReadyRun, Watch, drive
+from podium.operations.inputs import check_inputs
+from podium.operations.parts import Parts
+from podium.operations.signals import signal_run
+from podium.operations.start import start_run
+from podium.plan.plan import Plan
+from podium.ports.engine import RunRequest
+from podium.testing.engine_promises.engine import log_of, take_part
+from podium.testing.engine_promises.scenarios import ScriptedSignal
+from podium.wiring import open_store, use_case_parts
+
+_SECONDS: Final = 60.0
+
+
+class LocalRuns:
+    """An `EngineUnderTest`; its runs are in the store `store` and the folder `runs`."""
+
+    def __init__(self, store: str, runs: Path) -> None:
+        self._store = store
+        self._runs = runs
+
+    def run(
+        self,
+        plan: Plan,
+        source: bytes,
+        inputs: dict[str, Any],
+        signals: Sequence[ScriptedSignal],
+        workspace: Path,
+    ) -> Sequence[EventRecord]:
+        given = check_inputs(inputs, plan.workflow)
+        request = RunRequest(plan, given, source=source, workspace=workspace)
+        return asyncio.run(self._to_its_end(request, signals))
+
+    async def _to_its_end(
+        self, request: RunRequest, signals: Sequence[ScriptedSignal]
+    ) -> Sequence[EventRecord]:
+        store = await open_store(self._store, create=True)
+        try:
+            parts = use_case_parts(store, self._runs, print)
+            ready = await start_run(parts, request)
+            async with asyncio.timeout(_SECONDS):
+                await asyncio.gather(drive(parts, ready, Watch()), _take_part(parts, ready, signals))
+            return await log_of(store, ready.run_id)
+        finally:
+            await store.close()
+
+
+async def _take_part(parts: Parts, ready: ReadyRun, signals: Sequence[ScriptedSignal]) -> None:
+    async def send(signal_type: str, payload: dict[str, Any]) -> None:
+        await signal_run(parts, DEFAULT_TENANT, RunId(ready.run_id), signal_type, **payload)
+
+    await take_part(parts.store, ready.run_id, signals, send)

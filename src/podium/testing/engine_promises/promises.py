@@ -1,0 +1,53 @@
+"""The promises themselves."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from podium.language.workflow import read_workflow
+from podium.plan.plan import Plan
+from podium.testing.engine_promises.engine import EngineUnderTest
+from podium.testing.engine_promises.histories import CanonicalHistory, canonical, differences_between
+from podium.testing.engine_promises.local import LocalRuns
+from podium.testing.engine_promises.nesting import problems_of
+from podium.testing.engine_promises.programs import write_programs
+from podium.testing.engine_promises.scenarios import NAMES, Scenario, scenarios
+
+_FILE: Final = "test.yaml"
+
+
+class EnginePromises:
+    """An engine passes when a subclass passes with a fixture `engine`."""
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_run_has_the_history_that_it_has_on_the_local_engine(
+        self, name: str, engine: EngineUnderTest, tmp_path: Path
+    ) -> None:
+        programs = write_programs(tmp_path / "programs")
+        compare(scenarios(str(programs))[name], engine, tmp_path)
+
+
+def compare(scenario: Scenario, engine: EngineUnderTest, folder: Path) -> None:
+    """Raises AssertionError unless the engine does with it what the local one does."""
+    workspace = folder / "workspace"
+    workspace.mkdir()
+    local = LocalRuns(str(folder / "local.db"), folder / "local")
+    expected = _history(scenario, local, workspace)
+    differences = differences_between(expected, _history(scenario, engine, workspace))
+    assert not differences, "\n".join(differences)
+
+
+def _history(scenario: Scenario, engine: EngineUnderTest, workspace: Path) -> CanonicalHistory:
+    plan = plan_of(scenario)
+    source = scenario.workflow.encode()
+    log = engine.run(plan, source, scenario.inputs, scenario.signals, workspace)
+    problems = problems_of(plan, log)
+    assert not problems, problems
+    return canonical(plan, log)
+
+
+def plan_of(scenario: Scenario) -> Plan:
+    reading = read_workflow(scenario.workflow.encode(), _FILE)
+    assert reading.plan is not None, reading.diagnostics
+    return reading.plan

@@ -1,0 +1,65 @@
+"""The workflows that every engine has to carry out alike: `corpus.yaml`, read."""
+
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+# Long enough for every step that ends by itself, also on a busy machine.
+_SHORT: Final = 3.0
+
+
+class ScriptedSignal(msgspec.Struct, frozen=True):
+    """Sent when an event is in the log: `RunPaused`, `StepStarted A`; behind the event of the signal before it."""
+
+    after: str
+    send: str
+    payload: dict[str, Any] = {}
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """What is run, and what a person does while it runs."""
+
+    name: str
+    workflow: str
+    signals: tuple[ScriptedSignal, ...] = ()
+    inputs: dict[str, Any] = {}
+
+
+class _Signalled(msgspec.Struct, frozen=True):
+    workflow: str
+    signals: tuple[ScriptedSignal, ...]
+
+
+class _Corpus(msgspec.Struct, frozen=True):
+    in_order: dict[str, str]
+    at_once: dict[str, str]
+    signalled: dict[str, _Signalled]
+
+
+_CORPUS: Final = msgspec.convert(
+    yaml.safe_load(files(__package__).joinpath("corpus.yaml").read_text()), _Corpus
+)
+# Those in which two steps never run at the same time, and nobody takes part.
+IN_ORDER: Final[Mapping[str, str]] = _CORPUS.in_order
+AT_ONCE: Final[Mapping[str, str]] = _CORPUS.at_once
+
+
+def text_of(workflow: str, *, short: float, header: str = "") -> str:
+    """A workflow of the corpus as a complete file, with a length for its short time limits."""
+    return f'version: "2.0"\nname: test\n{header}{workflow.replace("SHORT", str(short))}'
+
+
+def scenarios(programs: str) -> dict[str, Scenario]:
+    """All of them, with real programs: those in the folder `programs` (see `programs.py`)."""
+    header = f"env: {{PATH: {programs}:/usr/local/bin:/usr/bin:/bin}}\n"
+    plain = {**IN_ORDER, **AT_ONCE}
+    found = {name: Scenario(name, text_of(text, short=_SHORT, header=header)) for name, text in plain.items()}
+    for name, one in _CORPUS.signalled.items():
+        found[name] = Scenario(name, text_of(one.workflow, short=_SHORT, header=header), one.signals)
+    return found
+
+
+NAMES: Final = (*_CORPUS.in_order, *_CORPUS.at_once, *_CORPUS.signalled)

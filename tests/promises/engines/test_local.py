@@ -1,0 +1,13 @@
+"""The local engine keeps the promises of engines: two runs of the same thing have the same canonical history."""
+
+from pathlib import Path
+
+import pytest
+
+from podium.testing.engine_promises import EnginePromises, EngineUnderTest, LocalRuns
+
+
+class TestLocalEngine(EnginePromises):
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> EngineUnderTest:
+        return LocalRuns(str(tmp_path / "other.db"), tmp_path / "other")
