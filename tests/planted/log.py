@@ -450,6 +450,25 @@ FAULTS: Final[list[Fault]] = [
         "the slot of a dead holder stays taken",
         swap(f"{_MEMORY}._is_live", "held.expires > self._clock.elapsed()", "True"),
     ),
+    fault(
+        "G45",
+        "a run of another engine is driven here",
+        drop("engines/local.py:LocalEngine.drive", "check_local(run)"),
+    ),
+    fault(
+        "G45",
+        "a lease is given again to another owner",
+        swap(f"{_MEMORY}.claim", "held.owner == owner", "True"),
+    ),
+    fault(
+        "G47",
+        "a lease that never lapses takes no slot",
+        swap(
+            f"{_MEMORY}._is_live",
+            "held.expires > self._clock.elapsed()",
+            "_NEVER > held.expires > self._clock.elapsed()",
+        ),
+    ),
     fault("G47", "recovery needs no slot", swap(f"{_MEMORY}.claim_lapsed", "self._full_limit(...)", "None")),
     fault("G48", "small values move first", swap("runtime/spilling.py:spill", "-sizes[name]", "sizes[name]")),
     fault(

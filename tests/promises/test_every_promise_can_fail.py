@@ -35,6 +35,39 @@ class Change(NamedTuple):
 
 CHANGES = [
     Change(
+        "the_owner_of_a_lease_gets_it_again_with_its_generation",
+        swap(
+            "stores/memory.py:MemoryStore.claim",
+            "await self.renew(held, ttl=ttl) if held.owner == owner else None",
+            "None",
+        ),
+        arguments={"attempt": ""},
+    ),
+    Change(
+        "a_lapsed_lease_is_new_to_its_owner_too",
+        drop("stores/memory.py:MemoryStore._take", "held.generation += 1"),
+    ),
+    Change(
+        "a_lease_without_a_ttl_never_lapses",
+        swap("stores/memory.py:MemoryStore._elapsed_after", "_NEVER", "self._clock.elapsed() + 3600"),
+    ),
+    Change(
+        "a_lease_can_get_and_lose_its_ttl",
+        drop("stores/memory.py:MemoryStore.renew", "held.expires = self._elapsed_after(ttl)"),
+    ),
+    Change(
+        "a_lease_without_a_ttl_takes_a_slot",
+        swap(
+            "stores/memory.py:MemoryStore._is_live",
+            "held.expires > self._clock.elapsed()",
+            "_NEVER > held.expires > self._clock.elapsed()",
+        ),
+    ),
+    Change(
+        "runs_are_claimed_for_the_engine_that_carries_them",
+        swap("stores/memory.py:MemoryStore.claim_lapsed", "kept.row.provider != provider", "False"),
+    ),
+    Change(
         "events_are_found_by_their_keys_in_the_order_of_the_log",
         swap(
             "stores/memory.py:MemoryStore.find",
@@ -222,11 +255,7 @@ CHANGES = [
     ),
     Change(
         "a_lease_has_one_holder",
-        swap(
-            "stores/memory.py:MemoryStore.claim",
-            "self._is_live(kept, attempt) or (not attempt and self._full_limit(_scopes_of_row(kept.row)))",
-            "not attempt and self._full_limit(_scopes_of_row(kept.row))",
-        ),
+        swap("stores/memory.py:MemoryStore.claim", "held.owner == owner", "True"),
     ),
     Change(
         "a_record_says_everything_its_write_said",

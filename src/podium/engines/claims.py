@@ -41,6 +41,9 @@ class Claim:
         self._run_id: RunId = reopening.run_id
         self._lock = lock
         self._concurrency = concurrency
+        # Of this claim, not of the process: the store gives a lease to its owner again, and a process may try to drive
+        # a run twice.
+        self._owner = holders.new_owner()
         self.slots = concurrency.limit if concurrency is not None else None
 
     async def lock(self, patience: float) -> Lease | None:
@@ -76,7 +79,7 @@ class Claim:
 
     async def _claim(self) -> Lease | None:
         parts = self._parts
-        claim = partial(self._store.claim, self._run_id, owner=parts.owner, ttl=parts.lease, slots=self.slots)
+        claim = partial(self._store.claim, self._run_id, owner=self._owner, ttl=parts.lease, slots=self.slots)
         return await parts.patiently(self._run_id, claim)
 
     async def _claim_as_decided(self) -> Lease | None:
@@ -92,7 +95,7 @@ class Claim:
 
         parts = self._parts
         waiter = SlotWaiter(
-            self._store, parts.clock, run, concurrency, owner=parts.owner, ttl=parts.lease, notify=notify
+            self._store, parts.clock, run, concurrency, owner=self._owner, ttl=parts.lease, notify=notify
         )
         try:
             lease = await waiter.wait(self._claim, lambda: control.is_cancelled)
@@ -106,7 +109,7 @@ class Claim:
 
     async def _claim_to_end(self) -> Lease:
         """A lease that is never live, and so takes no slot: enough to record the end of a run that never started."""
-        lease = await self._store.claim(self._run_id, owner=self._parts.owner, ttl=timedelta())
+        lease = await self._store.claim(self._run_id, owner=self._owner, ttl=timedelta())
         if lease is None:
             raise RunLocked(self._run_id, None)
         return lease

@@ -36,7 +36,6 @@ from podium.ports.artifacts import ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
-from podium.runtime import holders
 from podium.runtime.checkpoints import CheckpointWriter
 from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver
@@ -45,6 +44,7 @@ from podium.runtime.inbox import PendingEvent
 from podium.runtime.journal import Journal
 from podium.runtime.lease_keeper import LeaseKeeper
 from podium.runtime.lock import WAIT_SECONDS, RunLock, RunLocked
+from podium.runtime.other_engines import check_local
 from podium.runtime.outages import OUTAGE
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
@@ -108,7 +108,6 @@ class LocalEngine:
             store=store,
             clock=clock,
             runs=runs,
-            owner=holders.new_owner(),
             secrets=os.environ if secrets is None else secrets,
             inline=inline or {},
             lease=lease,
@@ -141,6 +140,7 @@ class LocalEngine:
     ) -> RunEnded:
         parts, store, directory = self._parts, self._parts.store, self._parts.directory(run_id)
         run = await store.get_run(run_id)
+        check_local(run)
         reopening = Reopening(store, parts.clock, run, reopen)
         if await reopening.is_completed():
             await self._write_views(run, directory)

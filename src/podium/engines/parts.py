@@ -37,8 +37,6 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     clock: Clock
     runs: Path
-    # The name of this process in leases.
-    owner: str
     # Where secrets come from.
     secrets: Mapping[str, str]
     # Python functions that steps name.

@@ -1,8 +1,9 @@
 """Leases: who may write about a run or an attempt, and for how long.
 
-A lease is claimed by an owner for a time and renewed while the work goes on. Each claim raises its *generation*;
-an append names lease and generation (its *fence*), so that an owner who was thought dead and comes back cannot
-write over the one who took over. Who needs which lease for which event is a table here.
+A lease is claimed by an owner for a time and renewed while the work continues; one of an owner that is not a process,
+such as the execution of a workflow on another engine, never lapses. Each change of owner raises its *generation*; an
+append names lease and generation (its *fence*), so that an owner that was thought dead and comes back cannot write over
+the one that took over. Who needs which lease for which event is a table here.
 """
 
 from datetime import timedelta
@@ -29,8 +30,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     run_id: RunId
     owner: str
     fence: Fence
-    # When it lapses by the clock of the store, for people; stores decide by a clock of their own.
-    expires_at: Timestamp
+    # When it lapses by the clock of the store, for people; stores decide by a clock of their own. None: never.
+    expires_at: Timestamp | None
 
 
 class HeldLease(msgspec.Struct, frozen=True, kw_only=True):

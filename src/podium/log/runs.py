@@ -1,6 +1,7 @@
 """Runs as a store knows them: whose they are, where they stand, and how to find them."""
 
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,18 @@ class Backpressure(StrEnum):
     DELAY = "DELAY"
 
 
+# The engine of runs that name none.
+LOCAL: Final = "local"
+
+
+class EngineRunRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where an engine carries a run: the provider's own ids."""
+
+    provider: str
+    workflow_id: str
+    provider_run_id: str = ""
+
+
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What is known of a run besides its events; the same in a store, in `run.json` and in an export."""
 
@@ -30,6 +43,8 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     inputs_sha256: str = ""
     concurrency_key: str | None = None
     priority: int = 0
+    # Where another engine than the local one carries it.
+    engine: EngineRunRef | None = None
     # Free JSON of the caller; kept, never read by a store.
     metadata: bytes = b"{}"
     # Of a request: when the run was created in the store that it comes from.
@@ -46,14 +61,6 @@ class NewRun(RunFacts, frozen=True, kw_only=True, rename="camel"):
     backpressure: Backpressure = Backpressure.QUEUE
     # For DELAY: not before this moment.
     start_at: Timestamp | None = None
-
-
-class EngineRunRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where an engine carries a run: the provider's own ids."""
-
-    provider: str
-    workflow_id: str
-    provider_run_id: str = ""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -74,6 +81,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     engine: EngineRunRef | None
     metadata: bytes
     plan_ref: PlanRef | None = None
+
+    @property
+    def provider(self) -> str:
+        """The engine that carries it."""
+        return self.engine.provider if self.engine is not None else LOCAL
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from podium.ports.engine import Driving, Notice, Observer, RunEnded
 from podium.ports.store import Store
 from podium.runtime.ends import ended_by, last_end
 from podium.runtime.lock import RunLocked
+from podium.runtime.other_engines import OtherEngine
 
 if TYPE_CHECKING:
     from podium.machine import Machine
@@ -95,7 +96,7 @@ async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed
             return ended_by(end)
         try:
             return await _drive(parts, ready, watch, lock_wait=0.0)
-        except RunLocked:
+        except (RunLocked, OtherEngine):
             driver = await open_driver(parts.store, run)
             if driver is not None and driver.is_alive and driver.title != said:
                 said = driver.title

@@ -1,6 +1,7 @@
-"""Which process drives a run. The lease says so, on every store: it lapses when its process does not renew it.
+"""What drives a run. The lease says so, on every store: it lapses when its process does not renew it.
 
-A process of this host that is not there any more counts as gone at once; any other when its lease has lapsed.
+A process of this host that is not there any more counts as gone at once; any other when its lease has lapsed. The lease
+of another engine's workflow never lapses: that engine finds a worker for the run.
 """
 
 import socket
@@ -13,12 +14,13 @@ from podium.log.times import Timestamp, moment, timestamp
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import Store
 from podium.runtime import holders
+from podium.runtime.other_engines import is_elsewhere, owner_of
 from podium.runtime.slots import describe_line
 
 
 @dataclass(frozen=True, slots=True)
 class RunDriver:
-    """The process that drives a run, or the last one that did."""
+    """What drives a run, or the last process that did."""
 
     run_id: RunId
     owner: str
@@ -80,18 +82,24 @@ async def _in_line(store: Store, run: Run) -> RunDriver | None:
     if lease is None:
         return None
     text = describe_line(living, run_id, run.concurrency_key)
-    return RunDriver(run_id, lease.owner, is_alive=True, until=lease.expires_at, in_line=text)
+    until = lease.expires_at or run.updated_at
+    return RunDriver(run_id, lease.owner, is_alive=True, until=until, in_line=text)
 
 
 def _driver(run: Run, holding: HeldLease | None) -> RunDriver:
     run_id = run.identity.run_id
+    if is_elsewhere(run):
+        # Not a process: its engine finds a worker that continues it.
+        return RunDriver(run_id, owner_of(run), is_alive=True, until=run.updated_at)
     if holding is None:
         return RunDriver(run_id, "", is_alive=False, until=run.updated_at)
-    lease = holding.lease
+    owner, expires_at = holding.lease.owner, holding.lease.expires_at
+    if expires_at is None:
+        return RunDriver(run_id, owner, is_alive=True, until=run.updated_at)
     if not holding.is_live:
-        return RunDriver(run_id, lease.owner, is_alive=False, until=lease.expires_at)
-    if holders.is_gone(lease.owner):
+        return RunDriver(run_id, owner, is_alive=False, until=expires_at)
+    if holders.is_gone(owner):
         # It renewed its lease until it ended: the last time was this long before the lease lapses.
-        renewed = timestamp(moment(lease.expires_at) - DRIVER_LEASE)
-        return RunDriver(run_id, lease.owner, is_alive=False, until=max(run.updated_at, renewed))
-    return RunDriver(run_id, lease.owner, is_alive=True, until=lease.expires_at)
+        renewed = timestamp(moment(expires_at) - DRIVER_LEASE)
+        return RunDriver(run_id, owner, is_alive=False, until=max(run.updated_at, renewed))
+    return RunDriver(run_id, owner, is_alive=True, until=expires_at)

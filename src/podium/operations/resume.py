@@ -19,6 +19,7 @@ from podium.operations.parts import Parts
 from podium.operations.pausing import is_paused
 from podium.plan.plan import Plan
 from podium.runtime.ends import last_end
+from podium.runtime.other_engines import OtherEngine, is_elsewhere
 from podium.runtime.workspaces import check_workspace, move_workspace, workspace_of
 from podium.text import visible
 
@@ -45,6 +46,9 @@ async def resume_run(
 
     `budgets`: as `parse_budget` gives them; only for an open run.
     """
+    run = await parts.store.get_run(RunId(run_id))
+    if is_elsewhere(run):
+        return await _resume_elsewhere(parts, run, workflow, budgets, workspace)
     run = await may_resume(parts, run_id, env_files)
     plan = workflow.plan if workflow is not None else None
     await _require_needs(parts, run, plan, workspace)
@@ -60,6 +64,27 @@ async def resume_run(
     if await is_paused(parts.store, run):
         return ReadyRun(run.identity.run_id, reopen, followed_from=run.head, is_paused=True)
     return ReadyRun(run.identity.run_id, reopen)
+
+
+async def _resume_elsewhere(
+    parts: Parts,
+    run: Run,
+    workflow: Replacement | None,
+    budgets: dict[str, Any] | None,
+    workspace: Path | None,
+) -> ReadyRun:
+    """A paused run, or one that is out of budget, gets the signal to continue and is followed.
+
+    Its engine does the rest: its files and its environment are where its workers are. Raises `OtherEngine`.
+    """
+    from podium.operations.signals import check_may_drive
+
+    await check_may_drive(parts.store, parts.clock, run)
+    if workflow is not None or workspace is not None or not await is_paused(parts.store, run):
+        raise OtherEngine(run)
+    if budgets is not None:
+        await _raise_budgets(parts, run, budgets)
+    return ReadyRun(run.identity.run_id, followed_from=run.head, is_paused=True)
 
 
 async def require_env_files(parts: Parts, run: Run, files: Sequence[EnvFile], command: str) -> None:

@@ -31,7 +31,7 @@ from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
+from podium.log.runs import LOCAL, EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
 
@@ -193,9 +193,18 @@ class Leases(Protocol):
     """Ownership of runs and attempts; and, because a slot belongs to whoever holds a lease, the run queue."""
 
     async def claim(
-        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+        self,
+        run_id: RunId,
+        *,
+        owner: str,
+        ttl: timedelta | None,
+        attempt: str = "",
+        slots: int | None = None,
     ) -> Lease | None:
-        """Take a free or lapsed lease; None if somebody else holds it or, for a run's lease, no slot is free.
+        """Take a free or lapsed lease; None if another owner holds it or, for a run's lease, no slot is free.
+
+        The owner of a live lease gets it again, renewed and with its generation: a claim may be repeated if its answer
+        was lost. Without a `ttl` the lease never lapses: its owner is not a process that could die with it.
 
         `slots`: how many runs with the run's concurrency key may be live, this one included. Those that hold the
         lease `IN_LINE` and come before this one are given theirs first.
@@ -224,7 +233,7 @@ class Leases(Protocol):
         """Who works and who waits with the run's concurrency key; nothing if it has none. Raises `RunNotFound`."""
         ...
 
-    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
+    async def renew(self, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
         """None if it was lost or has lapsed: its slot may be somebody else's, so it has to be claimed anew."""
         ...
 
@@ -237,16 +246,18 @@ class Leases(Protocol):
         """
         ...
 
-    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
-        """Take the run that is to start next, with its lease; None if none may start now.
+    async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
+        """Take the run of an engine that is to start next, with its lease; None if none may start now.
 
         Only runs that wait in the queue, whose time has come and for which every limit has room. FIFO within
         priority; between tenants the one that has had fewest and longest ago. Two callers never get the same run.
         """
         ...
 
-    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
-        """Take over a started run whose lease has lapsed or was given up; None if there is none to take."""
+    async def claim_lapsed(
+        self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL
+    ) -> Claimed | None:
+        """Take over a started run of an engine whose lease has lapsed or was released; None if there is none."""
         ...
 
     async def set_limit(self, limit: Limit) -> None: ...

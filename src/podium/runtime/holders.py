@@ -1,7 +1,8 @@
-"""Which process holds a lease: the lease's owner names it, so that others on this host can see whether it still exists.
+"""What holds a lease: the lease's owner names a process, so that others on this host can see whether it still exists.
 
 A process is its host, the boot and the namespace its number belongs to, the number, and when it began: numbers are used
-again. What cannot be known from here (another host, another container) is never taken for gone: its lease lapses.
+again. A run on another engine is held by its workflow there, which is never gone from here. What cannot be known
+(another host, another container) is never taken for gone: its lease lapses.
 """
 
 import os
@@ -14,6 +15,8 @@ from uuid import uuid4
 from podium.runtime.tasks import proc
 
 _PARTS: Final = 6
+# Between the name of an engine and its workflow. No host has it in its name.
+_OF_ENGINE: Final = "/"
 _STOPPED: Final = "Tt"
 
 
@@ -30,8 +33,15 @@ def new_owner() -> str:
     return ":".join(map(str, (*_this_process(), uuid4().hex[:8])))
 
 
+def workflow_owner(provider: str, workflow_id: str) -> str:
+    """A name for the lease of a run that a workflow of another engine drives: the same in every process."""
+    return f"{provider}{_OF_ENGINE}{workflow_id}"
+
+
 def holder_of(owner: str) -> Holder | None:
     """None if the owner does not name a process."""
+    if _OF_ENGINE in owner:
+        return None
     parts = owner.split(":")
     if len(parts) != _PARTS or not (parts[1].isascii() and parts[1].isdigit() and parts[2].isdigit()):
         return None
@@ -41,7 +51,8 @@ def holder_of(owner: str) -> Holder | None:
 def describe(owner: str) -> str:
     holder = holder_of(owner)
     if holder is None:
-        return f"the holder {owner!r}"
+        provider, is_workflow, workflow_id = owner.partition(_OF_ENGINE)
+        return f"{provider.title()} workflow {workflow_id!r}" if is_workflow else f"the holder {owner!r}"
     frozen = ", which is stopped (`kill -CONT` lets it continue)" if is_stopped(owner) else ""
     return f"process {holder.pid} on {holder.host}{frozen}"
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import (
+    LOCAL,
     Backpressure,
     EngineRunRef,
     NewRun,
@@ -48,6 +50,8 @@ from podium.ports.store import (
     StoreStats,
 )
 from podium.stores import rules, texts
+
+_NEVER: Final = float("inf")
 
 
 @dataclass
@@ -252,11 +256,20 @@ class MemoryStore:
     # --- leases and the queue ---------------------------------------------------------------------
 
     async def claim(
-        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+        self,
+        run_id: RunId,
+        *,
+        owner: str,
+        ttl: timedelta | None,
+        attempt: str = "",
+        slots: int | None = None,
     ) -> Lease | None:
         texts.check_holder(owner, attempt)
         kept = self._kept(run_id)
-        if self._is_live(kept, attempt) or (not attempt and self._full_limit(_scopes_of_row(kept.row))):
+        if self._is_live(kept, attempt):
+            held = self._lease(kept, attempt)
+            return await self.renew(held, ttl=ttl) if held.owner == owner else None
+        if not attempt and self._full_limit(_scopes_of_row(kept.row)):
             return None
         if slots is not None and not rules.has_slot(await self.slot_line(run_id), run_id, slots):
             return None
@@ -305,23 +318,31 @@ class MemoryStore:
 
     def _lease(self, kept: _Kept, attempt: str) -> Lease:
         held = kept.leases[attempt]
-        left = timedelta(seconds=held.expires - self._clock.elapsed())
+        left = None
+        if held.expires != _NEVER:
+            left = timedelta(seconds=held.expires - self._clock.elapsed())
         return Lease(
             run_id=kept.row.identity.run_id,
             owner=held.owner,
             fence=Fence(held.generation, attempt),
-            expires_at=timestamp(self._clock.now() + left),
+            expires_at=self._text_after(left),
         )
 
-    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
+    def _text_after(self, wait: timedelta | None) -> Timestamp | None:
+        return timestamp(self._clock.now() + wait) if wait is not None else None
+
+    def _elapsed_after(self, wait: timedelta | None) -> float:
+        return self._clock.elapsed() + wait.total_seconds() if wait is not None else _NEVER
+
+    async def renew(self, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
         kept = self._runs.get(lease.run_id)
         held = kept.leases.get(lease.fence.attempt) if kept is not None else None
         if held is None or held.generation != lease.fence.generation:
             return None
         if kept is None or not self._is_live(kept, lease.fence.attempt):
             return None
-        held.expires = self._clock.elapsed() + ttl.total_seconds()
-        return replace(lease, expires_at=timestamp(self._clock.now() + ttl))
+        held.expires = self._elapsed_after(ttl)
+        return replace(lease, expires_at=self._text_after(ttl))
 
     async def release(self, lease: Lease) -> None:
         held = self._kept(lease.run_id).leases.get(lease.fence.attempt)
@@ -335,13 +356,14 @@ class MemoryStore:
             return None
         return HeldLease(lease=self._lease(kept, ""), is_live=self._is_live(kept, ""))
 
-    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+    async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
         texts.check_holder(owner)
         now = timestamp(self._clock.now())
         waiting = [
             kept
             for kept in self._runs.values()
-            if rules.may_start(kept.row, needs_approval=kept.needs_approval, now=now)
+            if kept.row.provider == provider
+            and rules.may_start(kept.row, needs_approval=kept.needs_approval, now=now)
             and not self._is_live(kept, "")
             and not self._full_limit(_scopes_of_row(kept.row))
         ]
@@ -358,10 +380,14 @@ class MemoryStore:
         live = sum(self._is_live(k, "") for k in self._runs.values() if k.row.identity.tenant_id == tenant)
         return live, self._served.get(tenant, 0), -kept.row.priority, kept.number
 
-    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
+    async def claim_lapsed(
+        self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL
+    ) -> Claimed | None:
         texts.check_holder(owner)
         for kept in self._runs.values():
             started = kept.row.status in (RunStatus.RUNNING, RunStatus.PAUSED)
+            if kept.row.provider != provider:
+                continue
             if started and not self._is_live(kept, "") and not self._full_limit(_scopes_of_row(kept.row)):
                 return Claimed(kept.row, self._take(kept, owner, ttl, ""))
         return None
@@ -377,14 +403,12 @@ class MemoryStore:
             if tenant == tenant_id
         )
 
-    def _take(self, kept: _Kept, owner: str, ttl: timedelta, attempt: str) -> Lease:
+    def _take(self, kept: _Kept, owner: str, ttl: timedelta | None, attempt: str) -> Lease:
         held = kept.leases.setdefault(attempt, _Lease(owner))
         held.owner = owner
         held.generation += 1
-        held.expires = self._clock.elapsed() + ttl.total_seconds()
-        expires_at = timestamp(self._clock.now() + ttl)
-        run_id = kept.row.identity.run_id
-        return Lease(run_id=run_id, owner=owner, fence=Fence(held.generation, attempt), expires_at=expires_at)
+        held.expires = self._elapsed_after(ttl)
+        return self._lease(kept, attempt)
 
     def _is_live(self, kept: _Kept, attempt: str) -> bool:
         held = kept.leases.get(attempt)

@@ -233,7 +233,7 @@ def first_row(new: NewRun, now: Timestamp) -> Run:
         created_at=new.created_at or now,
         updated_at=now,
         start_at=new.start_at,
-        engine=None,
+        engine=new.engine,
         metadata=new.metadata,
         plan_ref=new.plan_ref,
     )

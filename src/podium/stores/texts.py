@@ -51,6 +51,8 @@ def check_texts_of_run(new: NewRun) -> None:
     """Beside what `check_new_run` asks for."""
     check_name("plan_sha256", new.plan_sha256)
     check_name("inputs_sha256", new.inputs_sha256)
+    if new.engine is not None:
+        check_engine(new.engine)
     if new.start_at is not None:
         _check_moment("start_at", new.start_at)
     if new.created_at is not None:

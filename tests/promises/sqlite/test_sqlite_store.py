@@ -97,6 +97,24 @@ class TestClocks:
 
         world.run(scenario())
 
+    def test_a_lease_without_a_ttl_outlives_a_restart_of_the_machine(self, world: SqliteWorld) -> None:
+        restarted = world.open(boot="another")
+
+        async def scenario() -> None:
+            lease = await started(world.store)
+            endless = await world.store.renew(lease, ttl=None)
+            await world.store.set_limit(Limit("default", "tenant", "default", 1))
+            await world.store.create_run(new_run("r2"), [])
+            assert await restarted.claim_lapsed(owner="b", ttl=TTL) is None
+            assert await restarted.claim_next(owner="b", ttl=TTL) is None
+            held = await restarted.held_lease(R1)
+            assert held is not None
+            assert (held.lease, held.is_live) == (endless, True)
+            assert await restarted.claim(R1, owner="driver", ttl=None) == endless
+            await restarted.close()
+
+        world.run(scenario())
+
     def test_the_boot_time_clock_never_runs_backwards(self) -> None:
         clock = BootClock()
         seen = [clock.elapsed() for _ in range(100)]

@@ -20,7 +20,6 @@ from podium.operations.workflows import load_workflow
 from podium.ports.engine import RunRequest
 from podium.ports.store import Store
 from podium.providers.directory import ProviderDirectory
-from podium.runtime import holders
 from podium.runtime.attempts import Attempts
 from podium.runtime.hosted_runs import HostedRuns
 from podium.stores.sqlite import SqliteStore
@@ -68,7 +67,6 @@ def local_parts(store: Store, folder: Path) -> LocalParts:
         store=store,
         clock=BootClock(),
         runs=folder / "runs",
-        owner=holders.new_owner(),
         secrets={},
         inline={},
         lease=timedelta(seconds=30),

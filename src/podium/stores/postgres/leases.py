@@ -8,33 +8,41 @@ from msgspec.structs import replace
 from podium.errors import RunNotFound
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
-from podium.log.runs import Run
+from podium.log.runs import LOCAL, Run
 from podium.ports.store import Claimed, SlotLine
 from podium.stores import rules, texts
 from podium.stores.postgres import limits
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.limits import REACHED, named
-from podium.stores.postgres.rows import NOW, RUN, as_text, askable, run_of
+from podium.stores.postgres.rows import EXPIRES, NOW, RUN, askable, run_of
 
 # How often a caller looks again when others were quicker each time, before it says that there is nothing.
 _MAX_TRIES: Final = 10
 
 _LOCK: Final = f"SELECT {RUN} FROM runs r WHERE run_id = %s FOR NO KEY UPDATE"
-# Only a lease that nobody holds, or that has lapsed, is taken; else no row comes back.
+# When a lease that is claimed or renewed now lapses; without a ttl, never.
+_UNTIL: Final = "coalesce(clock_timestamp() + %(ttl)s::interval, 'infinity')"
+# Only a lease that is free, or has lapsed, is taken; else no row comes back.
 _TAKE: Final = f"""
 INSERT INTO leases (run, attempt, owner, generation, expires_at)
-VALUES (%s, %s, %s, 1, clock_timestamp() + %s)
+VALUES (%(run)s, %(attempt)s, %(owner)s, 1, {_UNTIL})
 ON CONFLICT (run, attempt) DO UPDATE
    SET owner = excluded.owner, generation = leases.generation + 1, expires_at = excluded.expires_at
  WHERE leases.owner = '' OR leases.expires_at <= clock_timestamp()
-RETURNING generation, {as_text("expires_at")}
+RETURNING generation, {EXPIRES}
+"""
+# Its owner claims it again.
+_TAKE_AGAIN: Final = f"""
+UPDATE leases SET expires_at = {_UNTIL}
+ WHERE run = %(run)s AND attempt = %(attempt)s AND owner = %(owner)s AND owner <> '' AND expires_at > clock_timestamp()
+RETURNING generation, {EXPIRES}
 """
 # A lease that has lapsed holds no slot any longer: it has to be claimed anew.
 _RENEW: Final = f"""
-UPDATE leases SET expires_at = clock_timestamp() + %(ttl)s
+UPDATE leases SET expires_at = {_UNTIL}
  WHERE run = (SELECT number FROM runs WHERE run_id = %(run_id)s) AND attempt = %(attempt)s
    AND owner <> '' AND generation = %(generation)s AND expires_at > clock_timestamp()
-RETURNING {as_text("expires_at")}
+RETURNING {EXPIRES}
 """
 _RELEASE: Final = """
 UPDATE leases SET owner = '', expires_at = '-infinity'
@@ -42,13 +50,13 @@ UPDATE leases SET owner = '', expires_at = '-infinity'
 """
 
 _HELD: Final = f"""
-SELECT l.owner, l.generation, {as_text("l.expires_at")}, l.expires_at > clock_timestamp()
+SELECT l.owner, l.generation, {EXPIRES}, l.expires_at > clock_timestamp()
   FROM runs r LEFT JOIN leases l ON l.run = r.number AND l.attempt = '' AND l.owner <> ''
  WHERE r.run_id = %s
 """
 
 _OF_KEY: Final = f"""
-SELECT r.run_id, l.owner, l.generation, {as_text("l.expires_at")}
+SELECT r.run_id, l.owner, l.generation, {EXPIRES}
   FROM leases l JOIN runs r ON r.number = l.run
  WHERE l.attempt = '{{attempt}}' AND l.owner <> '' AND l.expires_at > clock_timestamp()
    AND r.tenant_id = %s AND r.concurrency_key = %s ORDER BY {{order}}
@@ -60,9 +68,10 @@ _NOT_LIVE: Final = """NOT EXISTS (SELECT FROM leases l WHERE l.run = r.number AN
                       AND l.owner <> '' AND l.expires_at > clock_timestamp())"""
 _HAS_ROOM: Final = f"""NOT EXISTS (SELECT FROM reached f
                       WHERE f.tenant_id = r.tenant_id AND f.name = {named("f.scope", "r")})"""
+_OF_ENGINE: Final = f"coalesce(r.provider, '{LOCAL}') = %(provider)s"
 _QUEUED: Final = f"""(r.status = 'APPROVED' OR (r.status = 'PENDING' AND NOT r.needs_approval))
-                 AND (r.start_at IS NULL OR r.start_at <= {NOW}) AND {_NOT_LIVE} AND {_HAS_ROOM}"""
-_LAPSED: Final = f"r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} AND {_HAS_ROOM}"
+                 AND (r.start_at IS NULL OR r.start_at <= {NOW}) AND {_NOT_LIVE} AND {_HAS_ROOM} AND {_OF_ENGINE}"""
+_LAPSED: Final = f"r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} AND {_HAS_ROOM} AND {_OF_ENGINE}"
 
 # Tenants with fewer live runs first, then the one served longest ago, then priority, then age.
 _TENANTS_IN_TURN: Final = f"""
@@ -79,23 +88,32 @@ SELECT r.tenant_id FROM runs r WHERE {_LAPSED} GROUP BY r.tenant_id ORDER BY min
 """
 _NEXT_QUEUED: Final = f"""
 WITH {REACHED}
-SELECT {RUN} FROM runs r WHERE r.tenant_id = %s AND {_QUEUED}
+SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant)s AND {_QUEUED}
  ORDER BY r.priority DESC, r.number LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
 """
 _NEXT_LAPSED: Final = f"""
 WITH {REACHED}
-SELECT {RUN} FROM runs r WHERE r.tenant_id = %s AND {_LAPSED}
+SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant)s AND {_LAPSED}
  ORDER BY r.number LIMIT 1 FOR NO KEY UPDATE OF r SKIP LOCKED
 """
 
 
 async def claim(
-    connections: Connections, run_id: str, *, owner: str, ttl: timedelta, attempt: str, slots: int | None
+    connections: Connections,
+    run_id: str,
+    *,
+    owner: str,
+    ttl: timedelta | None,
+    attempt: str,
+    slots: int | None,
 ) -> Lease | None:
     texts.check_holder(owner, attempt)
     askable(run_id)
     async with connections.writing() as connection:
         number, run = await _locked(connection, run_id)
+        again = await _take(connection, number, run, owner, ttl, attempt, sql=_TAKE_AGAIN)
+        if again is not None:
+            return again
         # The lease of an attempt takes no slot.
         if not attempt and await _is_full(connections, connection, run):
             return None
@@ -143,9 +161,17 @@ async def _is_full(connections: Connections, connection: Connection, run: Run) -
 
 
 async def _take(
-    connection: Connection, number: int, run: Run, owner: str, ttl: timedelta, attempt: str
+    connection: Connection,
+    number: int,
+    run: Run,
+    owner: str,
+    ttl: timedelta | None,
+    attempt: str,
+    *,
+    sql: str = _TAKE,
 ) -> Lease | None:
-    taken = await (await connection.execute(_TAKE, [number, attempt, owner, ttl])).fetchone()
+    asked: dict[str, Any] = {"run": number, "attempt": attempt, "owner": owner, "ttl": ttl}
+    taken = await (await connection.execute(sql.encode(), asked)).fetchone()
     if taken is None:
         return None
     generation, expires_at = taken
@@ -153,7 +179,7 @@ async def _take(
     return Lease(run_id=run_id, owner=owner, fence=Fence(generation, attempt), expires_at=expires_at)
 
 
-async def renew(connections: Connections, lease: Lease, *, ttl: timedelta) -> Lease | None:
+async def renew(connections: Connections, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
     asked: dict[str, Any] = {
         "run_id": lease.run_id,
         "attempt": lease.fence.attempt,
@@ -185,16 +211,29 @@ async def held_lease(connections: Connections, run_id: str) -> HeldLease | None:
     return HeldLease(lease=lease, is_live=is_live)
 
 
-async def claim_next(connections: Connections, *, owner: str, ttl: timedelta) -> Claimed | None:
-    return await _claim_any(connections, _TENANTS_IN_TURN, _NEXT_QUEUED, owner, ttl, is_a_turn=True)
+async def claim_next(
+    connections: Connections, *, owner: str, ttl: timedelta | None, provider: str
+) -> Claimed | None:
+    return await _claim_any(connections, _TENANTS_IN_TURN, _NEXT_QUEUED, owner, ttl, provider, is_a_turn=True)
 
 
-async def claim_lapsed(connections: Connections, *, owner: str, ttl: timedelta) -> Claimed | None:
-    return await _claim_any(connections, _TENANTS_WITH_LAPSED, _NEXT_LAPSED, owner, ttl, is_a_turn=False)
+async def claim_lapsed(
+    connections: Connections, *, owner: str, ttl: timedelta | None, provider: str
+) -> Claimed | None:
+    return await _claim_any(
+        connections, _TENANTS_WITH_LAPSED, _NEXT_LAPSED, owner, ttl, provider, is_a_turn=False
+    )
 
 
 async def _claim_any(
-    connections: Connections, tenants: str, candidate: str, owner: str, ttl: timedelta, *, is_a_turn: bool
+    connections: Connections,
+    tenants: str,
+    candidate: str,
+    owner: str,
+    ttl: timedelta | None,
+    provider: str,
+    *,
+    is_a_turn: bool,
 ) -> Claimed | None:
     """Look without locks for tenants that have something, then take it under the lock of one of them.
 
@@ -202,15 +241,18 @@ async def _claim_any(
     and when all were tried, one looks again.
     """
     texts.check_holder(owner)
+    if not texts.could_be_kept(provider):
+        return None
     for _ in range(_MAX_TRIES):
         async with connections.lend() as connection:
-            found = await connection.execute(tenants.encode())
+            found = await connection.execute(tenants.encode(), {"provider": provider})
             names = [name for (name,) in await found.fetchall()]
         if not names:
             return None
         for tenant in names:
             async with connections.writing(connections.key("tenant", tenant)) as connection:
-                row = await (await connection.execute(candidate.encode(), [tenant], binary=True)).fetchone()
+                asked = {"tenant": tenant, "provider": provider}
+                row = await (await connection.execute(candidate.encode(), asked, binary=True)).fetchone()
                 if row is None:
                     continue
                 number, run = run_of(row)

@@ -19,10 +19,10 @@ from podium.stores.postgres import limits, outbox
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import (
     EVENT,
+    EXPIRES,
     IDENTITY,
     NOW,
     RUN,
-    as_text,
     askable,
     identity_of,
     records_of,
@@ -42,11 +42,9 @@ VALUES (%s, %s, %s, 1, clock_timestamp() + %s)
 ON CONFLICT (run, attempt) DO UPDATE
    SET owner = excluded.owner, generation = leases.generation + 1, expires_at = excluded.expires_at
  WHERE leases.owner IN ('', excluded.owner) OR leases.expires_at <= clock_timestamp()
-RETURNING generation, {as_text("expires_at")}
+RETURNING generation, {EXPIRES}
 """
-_HOLDER: Final = (
-    f"SELECT owner, generation, {as_text('expires_at')} FROM leases WHERE run = %s AND attempt = %s"
-)
+_HOLDER: Final = f"SELECT owner, generation, {EXPIRES} FROM leases WHERE run = %s AND attempt = %s"
 # The events, where the run stands then, and word to whoever watches: one statement, one round trip.
 _STORE: Final = """
 WITH stored AS (
@@ -83,8 +81,8 @@ SELECT {RUN} FROM admissions a LEFT JOIN runs r ON r.number = a.run
 _CREATE: Final = """
 INSERT INTO runs (number, run_id, tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id,
                   status, head, priority, concurrency_key, plan_sha256, inputs_sha256, created_at, updated_at, start_at,
-                  needs_approval, metadata, plan_ref)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %b)
+                  needs_approval, provider, workflow_id, provider_run_id, metadata, plan_ref)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %b)
 ON CONFLICT (run_id) DO NOTHING RETURNING number
 """
 
@@ -372,8 +370,14 @@ def _columns(row: Run, *, needs_approval: bool) -> list[object]:
         *(run.run_id, run.tenant_id, run.project_id, run.environment_id, run.plan_id, run.plan_version),
         *(row.run_request_id, row.status, row.head, row.priority, row.concurrency_key),
         *(row.plan_sha256, row.inputs_sha256, row.created_at, row.updated_at, row.start_at),
-        *(needs_approval, row.metadata, plan_ref_column(row.plan_ref)),
+        *(needs_approval, *_engine_columns(row.engine), row.metadata, plan_ref_column(row.plan_ref)),
     ]
+
+
+def _engine_columns(engine: EngineRunRef | None) -> tuple[str | None, str | None, str | None]:
+    if engine is None:
+        return None, None, None
+    return engine.provider, engine.workflow_id, engine.provider_run_id
 
 
 async def read(connections: Connections, run_id: str, *, after: int, limit: int) -> list[EventRecord]:
@@ -417,7 +421,7 @@ async def set_engine(connections: Connections, run_id: str, engine: EngineRunRef
         rules.check_fence(run_id, (), fence, run.generation)
         await connection.execute(
             "UPDATE runs SET provider = %s, workflow_id = %s, provider_run_id = %s WHERE number = %s",
-            [engine.provider, engine.workflow_id, engine.provider_run_id, run.number],
+            [*_engine_columns(engine), run.number],
         )
 
 

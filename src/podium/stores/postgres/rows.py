@@ -30,6 +30,8 @@ def as_text(moment: str) -> str:
 
 
 NOW: Final = as_text("clock_timestamp()")
+# When a lease lapses; NULL: never.
+EXPIRES: Final = f"CASE WHEN isfinite(expires_at) THEN {as_text('expires_at')} END"
 
 
 def run_of(row: tuple[Any, ...]) -> tuple[int, Run]:

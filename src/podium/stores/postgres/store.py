@@ -12,7 +12,7 @@ from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery
+from podium.log.runs import LOCAL, EngineRunRef, NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
 from podium.ports.store import (
@@ -149,7 +149,13 @@ class PostgresStore:
     # --- leases and the queue ---------------------------------------------------------------------
 
     async def claim(
-        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+        self,
+        run_id: RunId,
+        *,
+        owner: str,
+        ttl: timedelta | None,
+        attempt: str = "",
+        slots: int | None = None,
     ) -> Lease | None:
         return await leases.claim(
             self._connections, run_id, owner=owner, ttl=ttl, attempt=attempt, slots=slots
@@ -178,7 +184,7 @@ class PostgresStore:
     async def slot_line(self, run_id: RunId) -> SlotLine:
         return await leases.slot_line(self._connections, run_id)
 
-    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
+    async def renew(self, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
         return await leases.renew(self._connections, lease, ttl=ttl)
 
     async def release(self, lease: Lease) -> None:
@@ -187,11 +193,13 @@ class PostgresStore:
     async def held_lease(self, run_id: RunId) -> HeldLease | None:
         return await leases.held_lease(self._connections, run_id)
 
-    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
-        return await leases.claim_next(self._connections, owner=owner, ttl=ttl)
+    async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
+        return await leases.claim_next(self._connections, owner=owner, ttl=ttl, provider=provider)
 
-    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
-        return await leases.claim_lapsed(self._connections, owner=owner, ttl=ttl)
+    async def claim_lapsed(
+        self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL
+    ) -> Claimed | None:
+        return await leases.claim_lapsed(self._connections, owner=owner, ttl=ttl, provider=provider)
 
     async def set_limit(self, limit: Limit) -> None:
         await limits.set_limit(self._connections, limit)

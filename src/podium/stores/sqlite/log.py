@@ -23,6 +23,7 @@ from podium.stores.sqlite.rows import (
     IDENTITY,
     INSERT_EVENT,
     RUN_COLUMNS,
+    engine_columns,
     event_row,
     identity_of,
     records_of,
@@ -46,8 +47,8 @@ _EVENTS_AFTER: Final = (
 )
 _INSERT_RUN: Final = (
     f"INSERT INTO runs ({IDENTITY}, run_request_id, status, head, updated_at, created_at, priority, concurrency_key, "
-    "needs_approval, start_at, plan_sha256, inputs_sha256, metadata, plan_ref) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "needs_approval, start_at, plan_sha256, inputs_sha256, engine_provider, engine_workflow, engine_run, metadata, "
+    "plan_ref) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SET_ENGINE: Final = (
     "UPDATE runs SET engine_provider = ?, engine_workflow = ?, engine_run = ? WHERE number = ?"
@@ -101,6 +102,7 @@ def create_run(
             after.start_at,
             after.plan_sha256,
             after.inputs_sha256,
+            *engine_columns(after.engine),
             after.metadata,
             plan_ref_column(after.plan_ref),
         ),
@@ -116,7 +118,7 @@ def create_run(
 def set_engine(db: apsw.Connection, run_id: str, engine: EngineRunRef, fence: Fence) -> None:
     number = number_of(db, run_id)
     rules.check_fence(run_id, (), fence, ownership.held_generation(db, number, fence.attempt))
-    db.execute(_SET_ENGINE, (engine.provider, engine.workflow_id, engine.provider_run_id, number))
+    db.execute(_SET_ENGINE, (*engine_columns(engine), number))
 
 
 def _check_unused(db: apsw.Connection, run_id: str, request: tuple[str, ...]) -> None:

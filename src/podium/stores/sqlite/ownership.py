@@ -8,22 +8,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import groupby
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import apsw
 import msgspec
+from msgspec.structs import replace
 
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
-from podium.log.runs import Run
+from podium.log.runs import LOCAL, Run
 from podium.ports.store import Limit, SlotLine
 from podium.stores import rules
 from podium.stores.sqlite.moments import Moment
 
 Scope = tuple[str, str, str]
-FindRun = Callable[[apsw.Connection, Moment], int | None]
+FindRun = Callable[[apsw.Connection, Moment, str], int | None]
 
-_LIVE: Final = "l.owner <> '' AND l.boot = ? AND l.expires > ?"
+# What the column `boot` says of a lease that never lapses, and so outlives this boot: `expires` is infinite then.
+_ANY_BOOT: Final = ""
+_LIVE: Final = f"l.owner <> '' AND l.boot IN (?, '{_ANY_BOOT}') AND l.expires > ?"
 _LIVE_RUNS: Final = (
     "SELECT r.tenant_id, r.project_id, r.plan_id, r.concurrency_key "
     f"FROM leases l CROSS JOIN runs r ON r.number = l.run WHERE l.attempt = '' AND {_LIVE}"
@@ -31,6 +35,7 @@ _LIVE_RUNS: Final = (
 _NOT_LIVE: Final = (
     f"NOT EXISTS (SELECT 1 FROM leases l WHERE l.run = r.number AND l.attempt = '' AND {_LIVE})"
 )
+_OF_ENGINE: Final = f"coalesce(r.engine_provider, '{LOCAL}') = ?"
 # From one tenant to the next through the index, however many runs each has.
 _TENANTS_WAITING: Final = (
     "WITH RECURSIVE waiting_tenants (tenant_id) AS ("
@@ -42,14 +47,14 @@ _TENANTS_WAITING: Final = (
 )
 _FIRST_WAITING: Final = (
     "SELECT -r.priority, r.number FROM runs r INDEXED BY runs_waiting "
-    f"WHERE waiting AND r.tenant_id = ? AND (r.start_at IS NULL OR r.start_at <= ?) AND {_NOT_LIVE} "
+    f"WHERE waiting AND r.tenant_id = ? AND (r.start_at IS NULL OR r.start_at <= ?) AND {_NOT_LIVE} AND {_OF_ENGINE} "
     "AND r.project_id NOT IN (SELECT value FROM json_each(?)) AND r.plan_id NOT IN (SELECT value FROM json_each(?)) "
     "AND (r.concurrency_key IS NULL OR r.concurrency_key NOT IN (SELECT value FROM json_each(?))) "
     "ORDER BY r.priority DESC, r.number LIMIT 1"
 )
 _STARTED_WITHOUT_HOLDER: Final = (
     "SELECT r.number, r.tenant_id, r.project_id, r.plan_id, r.concurrency_key FROM runs r "
-    f"WHERE r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} ORDER BY r.number"
+    f"WHERE r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} AND {_OF_ENGINE} ORDER BY r.number"
 )
 _TAKE: Final = (
     "INSERT INTO leases (run, attempt, owner, generation, boot, expires) VALUES (?, ?, ?, 1, ?, ?) "
@@ -59,7 +64,7 @@ _TAKE: Final = (
 _RENEW: Final = (
     "UPDATE leases SET boot = ?, expires = ? "
     "WHERE run = (SELECT number FROM runs WHERE run_id = ?) AND attempt = ? AND owner <> '' AND generation = ? "
-    "AND boot = ? AND expires > ?"
+    f"AND boot IN (?, '{_ANY_BOOT}') AND expires > ?"
 )
 _RELEASE: Final = "UPDATE leases SET owner = '' WHERE run = ? AND attempt = ? AND generation = ?"
 _HELD: Final = (
@@ -81,9 +86,12 @@ _SERVED: Final = (
 # --- leases ---------------------------------------------------------------------------------------
 
 
-def is_live(db: apsw.Connection, at: Moment, number: int, attempt: str) -> bool:
-    sql = f"SELECT EXISTS (SELECT 1 FROM leases l WHERE l.run = ? AND l.attempt = ? AND {_LIVE})"
-    return bool(db.execute(sql, (number, attempt, at.boot, at.elapsed)).get)
+def live_lease(db: apsw.Connection, at: Moment, number: int, run_id: str, attempt: str) -> Lease | None:
+    sql = (
+        f"SELECT l.owner, l.generation, l.expires FROM leases l WHERE l.run = ? AND l.attempt = ? AND {_LIVE}"
+    )
+    row: Any | None = db.execute(sql, (number, attempt, at.boot, at.elapsed)).fetchone()
+    return _lease(at, (run_id, *row), attempt) if row is not None else None
 
 
 def held_generation(db: apsw.Connection, number: int, attempt: str) -> int | None:
@@ -94,19 +102,26 @@ def held_generation(db: apsw.Connection, number: int, attempt: str) -> int | Non
 
 
 def take(
-    db: apsw.Connection, at: Moment, number: int, run_id: str, owner: str, ttl: timedelta, attempt: str
+    db: apsw.Connection, at: Moment, number: int, run_id: str, owner: str, ttl: timedelta | None, attempt: str
 ) -> Lease:
-    row = db.execute(_TAKE, (number, attempt, owner, at.boot, at.elapsed_after(ttl))).fetchone()
+    boot, expires = _until(at, ttl)
+    row = db.execute(_TAKE, (number, attempt, owner, boot, expires)).fetchone()
     assert row is not None
-    fence = Fence(row[0], attempt)
-    return Lease(run_id=RunId(run_id), owner=owner, fence=fence, expires_at=at.text_after(ttl))
+    return _lease(at, (run_id, owner, row[0], expires), attempt)
 
 
-def renew(db: apsw.Connection, at: Moment, lease: Lease, ttl: timedelta) -> bool:
+def renew(db: apsw.Connection, at: Moment, lease: Lease, ttl: timedelta | None) -> Lease | None:
+    """None if it was lost or has lapsed."""
     fence = lease.fence
-    held = (lease.run_id, fence.attempt, fence.generation, at.boot, at.elapsed)
-    db.execute(_RENEW, (at.boot, at.elapsed_after(ttl), *held))
-    return db.changes() == 1
+    boot, expires = _until(at, ttl)
+    db.execute(_RENEW, (boot, expires, lease.run_id, fence.attempt, fence.generation, at.boot, at.elapsed))
+    renewed = _lease(at, (lease.run_id, lease.owner, fence.generation, expires), fence.attempt)
+    return renewed if db.changes() == 1 else None
+
+
+def _until(at: Moment, ttl: timedelta | None) -> tuple[str, float]:
+    """The columns `boot` and `expires`."""
+    return (at.boot, at.elapsed_after(ttl)) if ttl is not None else (_ANY_BOOT, inf)
 
 
 def release(db: apsw.Connection, number: int, fence: Fence) -> None:
@@ -118,11 +133,11 @@ def held_lease(db: apsw.Connection, at: Moment, number: int, run_id: str) -> Hel
     if row is None:
         return None
     owner, generation, boot, expires, updated_at = row
+    lease = _lease(at, (run_id, owner, generation, expires), "")
+    if boot in (at.boot, _ANY_BOOT):
+        return HeldLease(lease=lease, is_live=expires > at.elapsed)
     # The clock of another boot says nothing here, and its holder is gone: the run's last change is what is known.
-    left = timedelta(seconds=expires - at.elapsed) if boot == at.boot else timedelta()
-    expires_at = at.text_after(left) if boot == at.boot else updated_at
-    lease = Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation), expires_at=expires_at)
-    return HeldLease(lease=lease, is_live=left > timedelta())
+    return HeldLease(lease=replace(lease, expires_at=updated_at), is_live=False)
 
 
 def give_up_all(db: apsw.Connection, number: int) -> None:
@@ -142,7 +157,7 @@ def slot_line(db: apsw.Connection, at: Moment, run: Run) -> SlotLine:
 
 def _lease(at: Moment, row: Any, attempt: str) -> Lease:
     run_id, owner, generation, expires = row
-    expires_at = at.text_after(timedelta(seconds=expires - at.elapsed))
+    expires_at = at.text_after(timedelta(seconds=expires - at.elapsed)) if expires != inf else None
     return Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation, attempt), expires_at=expires_at)
 
 
@@ -199,8 +214,8 @@ class _Tenant(NamedTuple):
     name: str
 
 
-def next_waiting(db: apsw.Connection, at: Moment) -> int | None:
-    """The number of the run that is to start next; its tenant's turn is noted.
+def next_waiting(db: apsw.Connection, at: Moment, provider: str) -> int | None:
+    """The number of the engine's run that is to start next; its tenant's turn is noted.
 
     Tenants with fewer live runs come first, then the one served longest ago; among those never served, and
     within a tenant, priority and then age decide.
@@ -211,7 +226,7 @@ def next_waiting(db: apsw.Connection, at: Moment) -> int | None:
     )
     full = _full_scopes(db, live)
     for _, equals in groupby(tenants, key=lambda tenant: (tenant.live, tenant.served)):
-        first = [(_first_waiting(db, at, tenant.name, full), tenant.name) for tenant in equals]
+        first = [(_first_waiting(db, at, tenant.name, full, provider), tenant.name) for tenant in equals]
         found = [(run, name) for run, name in first if run is not None]
         if found:
             (_, number), name = min(found)
@@ -220,10 +235,10 @@ def next_waiting(db: apsw.Connection, at: Moment) -> int | None:
     return None
 
 
-def next_lapsed(db: apsw.Connection, at: Moment) -> int | None:
-    """The oldest started run that nobody holds and for which there is a slot."""
+def next_lapsed(db: apsw.Connection, at: Moment, provider: str) -> int | None:
+    """The oldest started run of the engine that has no holder and for which there is a slot."""
     full = _full_scopes(db, _live_runs(db, at))
-    for number, *of_run in db.execute(_STARTED_WITHOUT_HOLDER, (at.boot, at.elapsed)):
+    for number, *of_run in db.execute(_STARTED_WITHOUT_HOLDER, (at.boot, at.elapsed, provider)):
         if not full or full.isdisjoint(_scopes(*of_run)):
             return int(number)
     return None
@@ -234,12 +249,15 @@ def _full_scopes(db: apsw.Connection, live: Counter[Scope]) -> set[Scope]:
     return {(tenant, scope, name) for tenant, scope, name, most in rows if live[tenant, scope, name] >= most}
 
 
-def _first_waiting(db: apsw.Connection, at: Moment, tenant: str, full: set[Scope]) -> tuple[int, int] | None:
+def _first_waiting(
+    db: apsw.Connection, at: Moment, tenant: str, full: set[Scope], provider: str
+) -> tuple[int, int] | None:
     if (tenant, "tenant", tenant) in full:
         return None
     closed = [
         msgspec.json.encode([name for of, scope, name in full if (of, scope) == (tenant, kind)]).decode()
         for kind in ("project", "plan", "concurrency")
     ]
-    row: Any | None = db.execute(_FIRST_WAITING, (tenant, at.text, at.boot, at.elapsed, *closed)).fetchone()
+    asked = (tenant, at.text, at.boot, at.elapsed, provider, *closed)
+    row: Any | None = db.execute(_FIRST_WAITING, asked).fetchone()
     return (row[0], row[1]) if row is not None else None

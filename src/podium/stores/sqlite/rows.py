@@ -63,6 +63,12 @@ def run_of(row: Sequence[Any]) -> Run:
     )
 
 
+def engine_columns(engine: EngineRunRef | None) -> tuple[str | None, str | None, str | None]:
+    if engine is None:
+        return None, None, None
+    return engine.provider, engine.workflow_id, engine.provider_run_id
+
+
 def record_of(run: RunIdentity, row: Sequence[Any]) -> EventRecord:
     """A row of `EVENT_COLUMNS`."""
     seq, event_id, event_type, step_id, logical, engine, key, emitted_at, persisted_at, payload = row

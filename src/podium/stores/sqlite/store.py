@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import apsw
-from msgspec.structs import replace
 
 from podium.errors import StoreUnavailable
 from podium.log.checkpoints import Checkpoint
@@ -23,7 +22,7 @@ from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.log.runs import EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
+from podium.log.runs import LOCAL, EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
 from podium.ports.clock import Clock
@@ -260,15 +259,22 @@ class SqliteStore:
     # --- leases and the queue ---------------------------------------------------------------------
 
     async def claim(
-        self, run_id: RunId, *, owner: str, ttl: timedelta, attempt: str = "", slots: int | None = None
+        self,
+        run_id: RunId,
+        *,
+        owner: str,
+        ttl: timedelta | None,
+        attempt: str = "",
+        slots: int | None = None,
     ) -> Lease | None:
         texts.check_holder(owner, attempt)
 
         def change(db: apsw.Connection) -> Lease | None:
             at = self._writer.moment
             number = log.number_of(db, run_id)
-            if ownership.is_live(db, at, number, attempt):
-                return None
+            held = ownership.live_lease(db, at, number, run_id, attempt)
+            if held is not None:
+                return ownership.renew(db, at, held, ttl) if held.owner == owner else None
             if not attempt:
                 run = log.get_run(db, run_id)
                 if ownership.full_limit(db, at, rules.scopes(run.identity, run.concurrency_key)):
@@ -297,14 +303,8 @@ class SqliteStore:
 
         return await self._writer.write(change, touches=run_id)
 
-    async def renew(self, lease: Lease, *, ttl: timedelta) -> Lease | None:
-        def change(db: apsw.Connection) -> Lease | None:
-            at = self._writer.moment
-            if not ownership.renew(db, at, lease, ttl):
-                return None
-            return replace(lease, expires_at=at.text_after(ttl))
-
-        return await self._writer.write(change)
+    async def renew(self, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
+        return await self._writer.write(lambda db: ownership.renew(db, self._writer.moment, lease, ttl))
 
     async def release(self, lease: Lease) -> None:
         await self._writer.write(
@@ -319,18 +319,24 @@ class SqliteStore:
             lambda db: ownership.held_lease(db, self._moments(), log.number_of(db, run_id), run_id)
         )
 
-    async def claim_next(self, *, owner: str, ttl: timedelta) -> Claimed | None:
-        return await self._claim_found(ownership.next_waiting, owner, ttl)
+    async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
+        return await self._claim_found(ownership.next_waiting, owner, ttl, provider)
 
-    async def claim_lapsed(self, *, owner: str, ttl: timedelta) -> Claimed | None:
-        return await self._claim_found(ownership.next_lapsed, owner, ttl)
+    async def claim_lapsed(
+        self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL
+    ) -> Claimed | None:
+        return await self._claim_found(ownership.next_lapsed, owner, ttl, provider)
 
-    async def _claim_found(self, find: ownership.FindRun, owner: str, ttl: timedelta) -> Claimed | None:
+    async def _claim_found(
+        self, find: ownership.FindRun, owner: str, ttl: timedelta | None, provider: str
+    ) -> Claimed | None:
         texts.check_holder(owner)
+        if not texts.could_be_kept(provider):
+            return None
 
         def change(db: apsw.Connection) -> Claimed | None:
             at = self._writer.moment
-            number = find(db, at)
+            number = find(db, at, provider)
             if number is None:
                 return None
             run = log.run_by_number(db, number)

@@ -3,9 +3,12 @@
 import pytest
 
 from podium.errors import RunNotFound, StaleFence
-from podium.log.leases import Lease, attempt_name
+from podium.log.leases import HeldLease, Lease, attempt_name
+from podium.ports.store import Limit
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
+
+_TEN_YEARS = 3650 * 86_400.0
 
 
 class LeasePromises:
@@ -16,7 +19,70 @@ class LeasePromises:
             await world.store.create_run(new_run("r1"), [])
             assert await world.store.claim(R1, owner="a", ttl=TTL) is not None
             assert await world.other.claim(R1, owner="b", ttl=TTL) is None
-            assert await world.other.claim(R1, owner="a", ttl=TTL) is None
+            assert await world.other.claim(R1, owner="A", ttl=None) is None
+
+        world.run(scenario())
+
+    @pytest.mark.parametrize("attempt", ["", attempt_name("build", 1)])
+    def test_the_owner_of_a_lease_gets_it_again_with_its_generation(self, world: World, attempt: str) -> None:
+        async def scenario() -> None:
+            await world.store.create_run(new_run("r1"), [])
+            first = await world.store.claim(R1, owner="a", ttl=TTL, attempt=attempt)
+            assert first is not None
+            await world.store.set_limit(Limit("default", "tenant", "default", 1))
+            world.pass_time(20)
+            again = await world.other.claim(R1, owner="a", ttl=TTL, attempt=attempt)
+            assert again is not None
+            assert (again.owner, again.fence) == ("a", first.fence)
+            world.pass_time(20)
+            assert await world.store.claim(R1, owner="b", ttl=TTL, attempt=attempt) is None
+            await world.store.release(again)
+            anew = await world.store.claim(R1, owner="a", ttl=TTL, attempt=attempt)
+            assert anew is not None
+            assert anew.fence.generation > first.fence.generation
+
+        world.run(scenario())
+
+    def test_a_lapsed_lease_is_new_to_its_owner_too(self, world: World) -> None:
+        async def scenario() -> None:
+            first = await started(world.store)
+            world.pass_time(31)
+            again = await world.other.claim(R1, owner="driver", ttl=TTL)
+            assert again is not None
+            assert again.fence.generation > first.fence.generation
+
+        world.run(scenario())
+
+    def test_a_lease_without_a_ttl_never_lapses(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.create_run(new_run("r1"), [event("r1", "RunQueued")])
+            lease = await world.store.claim(R1, owner="temporal/podium-r1", ttl=None)
+            assert lease is not None
+            assert lease.expires_at is None
+            await world.store.append(R1, [event("r1", "RunStarted")], fence=lease.fence)
+            world.pass_time(_TEN_YEARS)
+            assert await world.other.claim(R1, owner="b", ttl=TTL) is None
+            assert await world.other.claim_lapsed(owner="b", ttl=TTL) is None
+            assert await world.other.held_lease(R1) == HeldLease(lease=lease, is_live=True)
+            assert await world.store.renew(lease, ttl=None) == lease
+            assert await world.other.claim(R1, owner="temporal/podium-r1", ttl=None) == lease
+            await world.other.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
+            assert await world.store.held_lease(R1) is None
+
+        world.run(scenario())
+
+    def test_a_lease_can_get_and_lose_its_ttl(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            endless = await world.store.renew(lease, ttl=None)
+            assert endless is not None
+            world.pass_time(_TEN_YEARS)
+            limited = await world.other.claim(R1, owner="driver", ttl=TTL)
+            assert limited is not None
+            assert limited.expires_at is not None
+            assert limited.fence == lease.fence
+            world.pass_time(31)
+            assert await world.store.claim(R1, owner="b", ttl=TTL) is not None
 
         world.run(scenario())
 

@@ -7,7 +7,7 @@ import pytest
 from podium.errors import RunNotFound, RunRefused
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE
-from podium.log.runs import Backpressure
+from podium.log.runs import Backpressure, EngineRunRef
 from podium.ports.store import Limit, Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
@@ -164,6 +164,49 @@ class QueuePromises:
             assert recovered is not None
             assert recovered.run.identity.run_id == "live"
             assert await world.store.claim_lapsed(owner="w", ttl=TTL) is None
+
+        world.run(scenario())
+
+    def test_a_lease_without_a_ttl_takes_a_slot(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.set_limit(Limit("default", "tenant", "default", 1))
+            for name in ("r1", "r2"):
+                await world.store.create_run(new_run(name, concurrency_key="k"), [])
+            lease = await world.store.claim(R1, owner="temporal/podium-r1", ttl=None, slots=1)
+            assert lease is not None
+            world.pass_time(86_400)
+            assert await world.other.slot_line(RunId("r2")) == ((lease,), ())
+            assert await world.other.claim(RunId("r2"), owner="w", ttl=TTL) is None
+            assert await world.other.claim_next(owner="w", ttl=TTL) is None
+            await world.store.set_limit(Limit("default", "tenant", "default", 2))
+            assert await world.other.claim(RunId("r2"), owner="w", ttl=TTL, slots=1) is None
+            await world.store.release(lease)
+            assert await world.other.claim(RunId("r2"), owner="w", ttl=TTL, slots=1) is not None
+
+        world.run(scenario())
+
+    def test_runs_are_claimed_for_the_engine_that_carries_them(self, world: World) -> None:
+        async def scenario() -> None:
+            engine = EngineRunRef(provider="temporal", workflow_id="podium-r1")
+            await world.store.create_run(new_run("r1", engine=engine), [])
+            assert (await world.other.get_run(R1)).engine == engine
+            found = await world.other.run_of_engine(engine)
+            assert found is not None
+            assert found.identity.run_id == "r1"
+            assert await world.store.claim_next(owner="w", ttl=TTL) is None
+            waiting = await world.store.claim_next(owner="t", ttl=TTL, provider="temporal")
+            assert waiting is not None
+            assert waiting.run.identity.run_id == "r1"
+            await world.store.append(R1, [event("r1", "RunStarted")], fence=waiting.lease.fence)
+            await started(world.store, "r2")
+            world.pass_time(31)
+            ours = await world.other.claim_lapsed(owner="w", ttl=TTL)
+            assert ours is not None
+            assert ours.run.identity.run_id == "r2"
+            assert await world.other.claim_lapsed(owner="w", ttl=TTL) is None
+            theirs = await world.other.claim_lapsed(owner="t", ttl=None, provider="temporal")
+            assert theirs is not None
+            assert theirs.run.identity.run_id == "r1"
 
         world.run(scenario())
 
