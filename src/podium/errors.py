@@ -36,6 +36,7 @@
     ├── WorkerStopped                runtime/engine_attempt.py       the worker ended while the attempt was under way
     ├── RunLocked                    runtime/lock.py                 another process drives the run
     │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
+    ├── OtherEngine                  runtime/other_engines.py        the run is carried by another engine than this one
     ├── PathRefused                  runtime/rundir.py               a path that leaves its directory
     ├── PlanMissing                  runtime/plan_file.py            the run's plan is lost
     ├── WorkspaceMissing             runtime/workspaces.py           the folder that the run works in does not exist
