@@ -59,6 +59,10 @@
     ├── RecordingUnusable            runtime/tasks/recordings.py     a folder or file that cannot be used as a recording
     ├── RunExists                    engines/creation.py             the run id is taken
     ├── RunEndedAlready              engines/local.py                the run has ended and cannot be resumed
+    ├── EngineUnavailable            engines/temporal/client.py      the server of an engine does not answer
+    ├── EngineRefused                engines/temporal/client.py      unknown namespace, or credentials that are refused
+    ├── NoWorker                     engines/temporal/client.py      no worker serves the queue of a run
+    ├── ExecutionExists              engines/temporal/client.py      the id of the execution is in use on the server
     ├── OtherRules                   engines/hosting.py              started by a version that decides differently
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept
     ├── InvalidWorkflow              operations/workflows.py         problems in a workflow, each with its position

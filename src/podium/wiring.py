@@ -19,6 +19,11 @@ from podium.text import credentials_in, reason_of, shortened, without_credential
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from podium.engines.parts import LocalParts
+    from podium.engines.temporal.connection import Connection
+    from podium.engines.temporal.engine import TemporalEngine
+    from podium.engines.temporal.names import Queues
+    from podium.engines.temporal.worker import TemporalWorker
     from podium.operations.parts import Parts
     from podium.operations.rebuilding import RebuiltRun
     from podium.plan.plan import Plan
@@ -218,20 +223,79 @@ def local_engine(
     )
 
 
+def temporal_engine(
+    store: Store, runs: Path, url: str, connection: "Connection", *, shared_runs: bool
+) -> "TemporalEngine":
+    """`url`: of the store. Raises `ExtraMissing`."""
+    _require_temporal()
+    from podium.engines.temporal.engine import TemporalEngine
+
+    return TemporalEngine(
+        _worker_parts(store, runs), connection, _queues(connection, url, shared=shared_runs)
+    )
+
+
+def temporal_worker(
+    store: Store, runs: Path, url: str, connection: "Connection", *, shared_runs: bool, drain: float
+) -> "TemporalWorker":
+    """`drain`: how many seconds running attempts have when it is stopped."""
+    _require_temporal()
+    from podium.engines.temporal.worker import TemporalWorker
+
+    queues = _queues(connection, url, shared=shared_runs)
+    return TemporalWorker(_worker_parts(store, runs), connection, queues, drain=timedelta(seconds=drain))
+
+
+def _require_temporal() -> None:
+    from podium.runtime.extras import ExtraMissing, has_extra, install_hint
+
+    if not has_extra("temporal"):
+        raise ExtraMissing(f"the engine 'temporal' needs its client: {install_hint('temporal')}")
+
+
+def _queues(connection: "Connection", url: str, *, shared: bool) -> "Queues":
+    import socket
+
+    from podium.engines.temporal.names import Queues
+
+    return Queues.at(connection.queue, url, socket.gethostname(), shared=shared)
+
+
+def _worker_parts(store: Store, runs: Path) -> "LocalParts":
+    from podium.engines.local import LEASE, LOCK_WAIT
+    from podium.engines.parts import LocalParts
+    from podium.runtime.outages import OUTAGE
+
+    return LocalParts(
+        store=store,
+        clock=system_clock(),
+        runs=runs,
+        secrets=secret_lookup(),
+        inline={},
+        lease=_seconds(None, "PODIUM_LEASE", LEASE),
+        lock_wait=_seconds(None, "PODIUM_LOCK_WAIT", LOCK_WAIT),
+        outage=_seconds(None, "PODIUM_STORE_OUTAGE", OUTAGE),
+        artifacts=payload_store,
+        providers=all_providers,
+        recordings=None,
+    )
+
+
 def use_case_parts(
     store: Store,
     runs: Path,
     notify: "Callable[[str], None]",
     *,
+    engine: "Callable[[], Engine] | None" = None,
     recordings: "Recordings | None" = None,
     functions: "Mapping[str, Callable[..., Any]] | None" = None,
     providers: "Callable[[], Providers] | None" = None,
 ) -> "Parts":
-    """What `operations` work with in this process."""
+    """What `operations` work with in this process. `engine`: another one than the local one."""
     from podium.operations.parts import Parts
 
     clock = system_clock()
-    engine = partial(
+    engine = engine or partial(
         local_engine, store, clock, runs, recordings=recordings, functions=functions, providers=providers
     )
     replays = recordings is not None and recordings.asks_no_one

@@ -9,13 +9,11 @@ SOURCE = Path(podium.__file__).parent
 # Called by the stores themselves and by what is published for tests, or not reached from any command.
 NOT_THE_PRODUCT = ("stores/", "testing/", "ports/store.py", "runtime/queue.py")
 LATER = {
-    "set_engine": "engines other than the local one",
     "run_of_engine": "engines other than the local one",
     "claim_next": "the server, which starts queued runs (runtime/queue.py)",
     "claim_lapsed": "the server, which takes over runs without a driver",
     "set_limit": "the server, where limits of tenants, projects and plans are set",
     "limits": "the server, where limits of tenants, projects and plans are set",
-    "due": "the server, which wakes runs without a driver; a driver keeps its own timers",
 }
 
 

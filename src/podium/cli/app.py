@@ -74,6 +74,10 @@ _EXIT_OF: Final = {
     "EXTRA_MISSING": MISCONFIGURED,
     "FUNCTION_NOT_REGISTERED": MISCONFIGURED,
     "FILE_NOT_USABLE": OUTPUT_FAILED,
+    "ENGINE_UNAVAILABLE": UNAVAILABLE,
+    "ENGINE_REFUSED": MISCONFIGURED,
+    "NO_WORKER": UNAVAILABLE,
+    "EXECUTION_EXISTS": USAGE,
 }
 _MAX_NAME_SHOWN: Final = 200
 _CANNOT_WRITE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
@@ -105,6 +109,7 @@ _COMMANDS: Final = {
     "runs": ("podium.cli.runs", "runs", "Look at runs."),
     "events": ("podium.cli.events", "events", "Print the events of a run, also as they come."),
     "outbox": ("podium.cli.outbox", "outbox", "Look at events on their way to a bus."),
+    "worker": ("podium.cli.worker", "worker", "Carry out runs for a Temporal server."),
     "relay": ("podium.cli.relay", "relay", "Deliver events to a bus."),
     "store": ("podium.cli.store", "store", "Look after the store."),
     "export": ("podium.cli.transfer", "export_", "Write a run as JSON lines."),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 import click
 
 from podium.cli.app import FAILED, importing
+from podium.cli.engine_options import chosen_engine
 from podium.cli.env_files import env_file_option
 from podium.cli.hints import given_runs, print_causes, print_notice, print_reason, say
 from podium.cli.interrupts import interruptible
@@ -28,7 +29,8 @@ from podium.operations.reopened import Reopened
 from podium.operations.start import start_run
 from podium.permissions import readable_by_others
 from podium.plan.plan import Plan
-from podium.ports.engine import LEFT, Notice, Observer, RunEnded, RunRequest
+from podium.ports.engine import LEFT, Engine, Notice, Observer, RunEnded, RunRequest
+from podium.ports.store import Store
 from podium.runtime.checkpoints import notes_of
 from podium.text import visible
 from podium.wiring import (
@@ -140,7 +142,9 @@ class Foreground:
         with importing():
             opened = await open_store(self._store, create=create)
         following = asyncio.create_task(self._view.follow())
-        parts = use_case_parts(opened, self._folder, print_notice, recordings=self._recordings)
+        parts = use_case_parts(
+            opened, self._folder, print_notice, recordings=self._recordings, engine=self._engine(opened)
+        )
         try:
             with importing():
                 parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
@@ -152,6 +156,20 @@ class Foreground:
             with contextlib.suppress(asyncio.CancelledError), surviving_lost_output():
                 await following
             await opened.close()
+
+    def _engine(self, opened: Store) -> Callable[[], Engine] | None:
+        """Another one than this process."""
+        choice = chosen_engine()
+        if choice.engine == "local":
+            return None
+        if self._recordings is not None:
+            raise click.UsageError("--record and --replay are for --engine local.")
+        from podium.wiring import temporal_engine
+
+        connection, shared_runs = choice.connection, choice.shared_runs
+        return partial(
+            temporal_engine, opened, self._folder, self._store, connection, shared_runs=shared_runs
+        )
 
     async def _drive(
         self,

@@ -7,6 +7,7 @@ from typing import Any, Unpack
 import click
 
 from podium.cli.app import INVALID_FILE
+from podium.cli.engine_options import engine_options
 from podium.cli.env_files import facts_to_keep, use_env_files
 from podium.cli.foreground import Foreground, Options, foreground_options
 from podium.cli.hints import print_notice, say
@@ -39,6 +40,7 @@ from podium.wiring import check_run, installed_providers
     help="Where commands run. [default: here]",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, run nothing.")
+@engine_options
 @foreground_options
 def run(
     file: str,
@@ -109,6 +111,7 @@ def run(
     type=GivenPath(file_okay=False, exists=True),
     help="Where commands run from now on, if the folder was moved.",
 )
+@engine_options
 @foreground_options
 def resume(
     run_id: str,

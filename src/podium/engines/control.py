@@ -78,13 +78,13 @@ async def leave_when_idle(store: Store, run_id: RunId, driver: Driver, *, no_wai
         with contextlib.suppress(PodiumError):
             head = (await store.get_run(run_id)).head
             if driver.machine is machine and head == seq == machine.last_seq and driver.running == 0:
-                reason = _idle_because(machine.obligations())
+                reason = idle_because(machine.obligations())
                 if reason is not None:
                     driver.leave(Left(reason))
                     return
 
 
-def _idle_because(owed: Sequence[Obligation]) -> str | None:
+def idle_because(owed: Sequence[Obligation]) -> str | None:
     """What keeps a run in which nothing moves by itself; None if something does, or is about to."""
     kinds = {one.kind for one in owed}
     if "hold" in kinds:

@@ -97,13 +97,18 @@ def _new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256:
         plan_id=plan.metadata.plan_id,
         plan_version=plan.metadata.plan_version,
     )
-    metadata = {"workspace": str(request.workspace.absolute()), "name": plan.metadata.name}
+    metadata = {
+        "workspace": str(request.workspace.absolute()),
+        "name": plan.metadata.name,
+        **request.engine_facts,
+    }
     return NewRun(
         identity=identity,
         plan_sha256=plan_sha256,
         inputs_sha256=canonical_sha256(request.inputs),
         priority=plan.priority,
         concurrency_key=_concurrency_key(parts, request),
+        engine=request.engine,
         metadata=msgspec.json.encode(metadata),
     )
 

@@ -24,13 +24,15 @@ def run_facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, no
     }
 
 
-def start_facts(plan: Plan, inputs: Any, facts: dict[str, Any], host: TaskHost) -> dict[str, Any]:
+def start_facts(
+    plan: Plan, inputs: Any, facts: dict[str, Any], host: TaskHost, engine: EngineRunRef | None = None
+) -> dict[str, Any]:
     """The payload of RunStarted: what decisions may read."""
     allowed = sorted(name for name in plan.workflow.env_allow if name in host.environment)
     env = {name: host.environment[name] for name in allowed}
     if host.redactor is not None:
         env = masked(env, host.redactor)
-    engine = EngineRunRef(provider="local", workflow_id=facts["id"])
+    engine = engine or EngineRunRef(provider="local", workflow_id=facts["id"])
     return {
         "rulesVersion": RULES_VERSION,
         "engineRunRef": msgspec.to_builtins(engine),

@@ -25,6 +25,9 @@ class EventDraft(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     # When it was due: it is not recorded with an earlier time.
     due: Timestamp = ""
 
+    def logged(self, run_seq: int, at: Timestamp) -> "LoggedEvent":
+        return LoggedEvent(run_seq, at, self.event_type, self.path, self.attempt, 1, self.payload)
+
 
 class LoggedEvent(msgspec.Struct, frozen=True, array_like=True):
     """A record of the log, as much of it as a machine folds."""

@@ -13,6 +13,7 @@ of the attempt was stopped.
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -32,10 +33,16 @@ from podium.machine.commands import (
 from podium.machine.machine import Machine
 from podium.machine.task_queue import TaskKey, TaskQueue
 
+_SIGNAL: Final = "signal|"
+
 
 def signal_wake_up(signal_id: str) -> str:
     """The wake-up that is stored with a signal: until it is folded, someone has to see to that."""
-    return f"signal|{signal_id}"
+    return _SIGNAL + signal_id
+
+
+def is_signal_wake_up(key: str) -> bool:
+    return key.startswith(_SIGNAL)
 
 
 class Abandoned(msgspec.Struct, frozen=True):

@@ -30,7 +30,7 @@ from podium.ports.store import Store
 from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller
 from podium.runtime.plan_file import PlanMissing
 from podium.runtime.replaying import replayed
-from podium.runtime.signalling import append_while_open
+from podium.runtime.signalling import append_signal, append_while_open
 from podium.runtime.spilling import Values
 from podium.runtime.writing import foreseen, new_event
 
@@ -166,7 +166,7 @@ async def _accept_as_checked(store: Store, clock: Clock, run: Run, signal: Signa
 async def _accept(store: Store, clock: Clock, run: Run, signal: Signal, after: int | None) -> None:
     write = _event(clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body())
     if after is not None:
-        await store.append(run.identity.run_id, [write], after=after)
+        await append_signal(store, run, write, after=after)
         return
     is_open = await append_while_open(store, run.identity.run_id, write)
     if not is_open and signal.signal_type != "CANCEL":

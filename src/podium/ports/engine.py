@@ -8,6 +8,7 @@ import msgspec
 
 from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
+from podium.log.runs import EngineRunRef
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Plan
 
@@ -44,6 +45,13 @@ class RunRequest(msgspec.Struct, frozen=True):
     # Take over whatever has completed and would be carried out with the same inputs.
     only_changed: bool = False
     env_files: EnvFiles | None = None
+    # Of a run that another engine carries: where, and what that engine keeps beside it.
+    engine: EngineRunRef | None = None
+    engine_facts: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def on(self, run_id: str, engine: EngineRunRef, facts: dict[str, Any]) -> "RunRequest":
+        """The same on another engine."""
+        return msgspec.structs.replace(self, run_id=run_id, engine=engine, engine_facts=facts)
 
 
 # Not an event: the run is open, and this process has left it to whoever takes it up.

@@ -166,6 +166,10 @@ class EventLog(Protocol):
 
     async def run_of_engine(self, engine: EngineRunRef) -> Run | None: ...
 
+    async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
+        """Runs that another engine carries and that have not ended, by run id, from behind `after`."""
+        ...
+
 
 class Contents(Protocol):
     """What a run needs besides its events, by name: its plan, its workflow file, values too large for an event.

@@ -112,6 +112,11 @@ class Attempts:
         async with self._runs.use(RunId(run_id)) as run:
             return [run.run_tasks.ask(question) for question in questions]
 
+    async def kill(self, run_id: str, path: str, attempt: int) -> None:
+        """End the processes of an attempt on this host, whichever worker started them."""
+        async with self._runs.use(RunId(run_id)) as run:
+            await run.run_tasks.stop_orphans_of(path, attempt)
+
     def forget(self, run_id: str) -> None:
         """The run has ended: what it needs on this host is closed as soon as nothing uses it."""
         self._runs.close_if_idle(RunId(run_id))

@@ -4,7 +4,7 @@ from typing import Final
 
 from podium.errors import PodiumError
 
-_MODULES: Final = {"http": ("httpx2", "httpcore2")}
+_MODULES: Final = {"http": ("httpx2", "httpcore2"), "temporal": ("temporalio",)}
 
 
 class ExtraMissing(PodiumError):

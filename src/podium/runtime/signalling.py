@@ -2,14 +2,23 @@
 
 Between a look at the run and the append the run may end. So the append names the newest record that was seen; if the
 log has moved on, the run is looked at again.
+
+A driver looks for signals by itself. A run that another engine carries has to be told that there is one, and that can
+be lost: a wake-up is stored with the signal, and workers repeat the nudge until the signal was folded.
 """
 
+from contextlib import suppress
 from typing import Final
+
+import msgspec
 
 from podium.errors import LogMoved
 from podium.log.events import EventWrite
 from podium.log.ids import RunId
+from podium.log.leases import WakeUp
+from podium.log.runs import LOCAL, Run
 from podium.log.transitions import TERMINAL
+from podium.machine.following import signal_wake_up
 from podium.ports.store import Store
 
 # A log that moved on so often in a row belongs to a run that is busy: its end is not near enough to be waited for.
@@ -18,14 +27,25 @@ _MAX_TRIES: Final = 100
 
 async def append_while_open(store: Store, run_id: RunId, write: EventWrite) -> bool:
     """False if the run has ended: then nothing was recorded."""
-    for _ in range(_MAX_TRIES):
+    for tries_left in reversed(range(_MAX_TRIES)):
         run = await store.get_run(run_id)
         if run.status in TERMINAL:
             return False
-        try:
-            await store.append(run_id, [write], after=run.head)
-        except LogMoved:
-            continue
-        return True
-    await store.append(run_id, [write])
+        with suppress(LogMoved):
+            await append_signal(store, run, write, after=run.head if tries_left else None)
+            break
     return True
+
+
+async def append_signal(store: Store, run: Run, write: EventWrite, *, after: int | None = None) -> None:
+    """Raises `LogMoved` if `after` is not the run's newest record."""
+    wake_ups: tuple[WakeUp, ...] = ()
+    run_id = run.identity.run_id
+    if run.provider != LOCAL:
+        key = signal_wake_up(msgspec.json.decode(write.payload, type=_Signal).signal_id)
+        wake_ups = (WakeUp(run_id=run_id, key=key, due=write.emitted_at),)
+    await store.append(run_id, [write], after=after, set_wake_ups=wake_ups)
+
+
+class _Signal(msgspec.Struct, rename="camel"):
+    signal_id: str

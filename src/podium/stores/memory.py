@@ -218,6 +218,17 @@ class MemoryStore:
     async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
         return next((kept.row for kept in self._runs.values() if kept.row.engine == engine), None)
 
+    async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
+        found = [
+            kept.row
+            for run_id, kept in self._runs.items()
+            if run_id > after
+            and kept.row.engine is not None
+            and kept.row.engine.provider == provider
+            and kept.row.status not in TERMINAL
+        ]
+        return sorted(found, key=lambda run: run.identity.run_id)[:limit]
+
     def _kept(self, run_id: str) -> _Kept:
         kept = self._runs.get(run_id)
         if kept is None:

@@ -439,6 +439,17 @@ async def run_of_engine(connections: Connections, engine: EngineRunRef) -> Run |
     return run_of(row)[1] if row is not None else None
 
 
+async def open_runs(connections: Connections, provider: str, after: str, limit: int) -> list[Run]:
+    async with connections.lend() as connection:
+        found = await connection.execute(
+            f"SELECT {RUN} FROM runs r WHERE provider = %s AND provider IS NOT NULL AND run_id > %s "
+            "AND status IN ('PENDING', 'APPROVED', 'RUNNING', 'PAUSED') ORDER BY run_id LIMIT %s",
+            [provider, after, limit],
+            binary=True,
+        )
+        return [run_of(row)[1] for row in await found.fetchall()]
+
+
 async def due(connections: Connections, before: Timestamp, limit: int) -> list[WakeUp]:
     async with connections.lend() as connection:
         found = await connection.execute(

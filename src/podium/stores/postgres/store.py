@@ -135,6 +135,9 @@ class PostgresStore:
     async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
         return await log.run_of_engine(self._connections, engine)
 
+    async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
+        return await log.open_runs(self._connections, provider, after, limit)
+
     # --- contents ---------------------------------------------------------------------------------
 
     async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:

@@ -37,6 +37,12 @@ _THIS_REQUEST: Final = (
 
 _RUN: Final = f"SELECT {RUN_COLUMNS} FROM runs r WHERE r.run_id = ?"
 _RUN_BY_REQUEST: Final = f"SELECT {RUN_COLUMNS} FROM runs r WHERE {_THIS_REQUEST}"
+_OPEN_RUNS: Final = f"""
+    SELECT {RUN_COLUMNS} FROM runs r
+    WHERE engine_provider = ? AND engine_provider IS NOT NULL AND run_id > ?
+        AND status IN ('PENDING', 'APPROVED', 'RUNNING', 'PAUSED')
+    ORDER BY run_id LIMIT ?
+"""
 _RUN_BY_ENGINE: Final = (
     f"SELECT {RUN_COLUMNS} FROM runs r WHERE engine_provider = ? AND engine_workflow = ? AND engine_run = ? "
     "ORDER BY number LIMIT 1"
@@ -161,6 +167,10 @@ def run_of_engine(db: apsw.Connection, engine: EngineRunRef) -> Run | None:
     ids = (engine.provider, engine.workflow_id, engine.provider_run_id)
     row = db.execute(_RUN_BY_ENGINE, ids).fetchone()
     return run_of(row) if row is not None else None
+
+
+def open_runs(db: apsw.Connection, provider: str, after: str, limit: int) -> list[Run]:
+    return [run_of(row) for row in db.execute(_OPEN_RUNS, (provider, after, limit))]
 
 
 def run_by_number(db: apsw.Connection, number: int) -> Run:

@@ -242,6 +242,9 @@ class SqliteStore:
             return None
         return self._read(lambda db: log.run_of_engine(db, engine))
 
+    async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
+        return self._read(lambda db: log.open_runs(db, provider, after, limit))
+
     # --- contents ---------------------------------------------------------------------------------
 
     async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:

@@ -1,0 +1,10 @@
+"""Podium on Temporal: a run is a workflow execution, and its attempts are activities of workers.
+
+    messages    what travels between workflow and activities      names      workflow type, task queues, workflow ids
+    workflow    hosts the follower; decides, and performs nothing  activities what workers do for it
+    converter   large payloads stay out of Temporal's histories    client     connect, start, look at executions
+    worker      serves a task queue                                engine     `podium run --engine temporal`
+
+The log stays in Podium's store. Whoever does something appends it there, and the workflow folds the log: Temporal holds
+who is to do what next, timers, and which worker has died.
+"""

@@ -1,0 +1,32 @@
+"""Where a Temporal server is, and how to prove who asks. Without the SDK: commands know it before they need that."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
+DEFAULT_NAMESPACE: Final = "default"
+DEFAULT_QUEUE: Final = "podium"
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """Where a server is, and how to prove who asks."""
+
+    address: str = DEFAULT_ADDRESS
+    namespace: str = DEFAULT_NAMESPACE
+    queue: str = DEFAULT_QUEUE
+    tls: bool = False
+    tls_ca: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_server_name: str | None = None
+    api_key: str | None = None
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"Connection({self.address!r}, {self.namespace!r}, {self.queue!r})"
+
+    @property
+    def place(self) -> str:
+        return f"Temporal at {self.address}, namespace {self.namespace!r}"

@@ -1,0 +1,166 @@
+"""The engine for `podium run --engine temporal`: starts a run on a Temporal server and follows it in the store."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from temporalio.client import Client
+
+from podium.engines.control import idle_because
+from podium.engines.creation import create_run
+from podium.engines.parts import LocalParts
+from podium.engines.temporal import client as temporal
+from podium.engines.temporal.client import ExecutionExists
+from podium.engines.temporal.connection import Connection
+from podium.engines.temporal.messages import RunArgs
+from podium.engines.temporal.names import TEMPORAL, Queues, workflow_id
+from podium.log.events import EventRecord, EventType, encode_payload
+from podium.log.ids import RunId
+from podium.log.runs import EngineRunRef
+from podium.log.transitions import RUN_ENDS
+from podium.machine import Machine
+from podium.machine.obligations import Obligation
+from podium.plan.plan import Plan
+from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
+from podium.runtime.ends import ended_by
+from podium.runtime.plan_file import load_plan
+from podium.runtime.preflight import Readiness
+from podium.runtime.signalling import append_while_open
+from podium.runtime.spilling import whole
+from podium.runtime.writing import new_event
+
+_LOOK_SECONDS: Final = 0.1
+
+
+class TemporalEngine:
+    """An `Engine`. This process only watches its runs: they continue without it."""
+
+    def __init__(self, parts: LocalParts, connection: Connection, queues: Queues) -> None:
+        self._parts = parts
+        self._connection = connection
+        self._queues = queues
+        self._client: Client | None = None
+
+    async def _connected(self) -> Client:
+        if self._client is None:
+            self._client = await temporal.connect(self._connection, self._parts.store)
+        return self._client
+
+    def check(self, plan: Plan, workspace: Path) -> Readiness:
+        return self._parts.check(plan, workspace)
+
+    async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
+        """Nothing is created unless the server is there and a worker serves the run's queues."""
+        client = await self._connected()
+        for queue in self._queues.served:
+            await temporal.require_worker(client, self._connection, queue)
+        run_id = request.run_id or str(uuid4())
+        if await temporal.is_open(client, run_id):
+            raise ExecutionExists(
+                f"{self._connection.place} has an open execution {workflow_id(run_id)!r} of another store; "
+                "use another run id, or another namespace"
+            )
+        engine = EngineRunRef(provider=TEMPORAL, workflow_id=workflow_id(run_id))
+        return await create_run(self._parts, request.on(run_id, engine, self._queues.facts()), notify)
+
+    async def drive(
+        self,
+        run_id: RunId,
+        *,
+        observers: Sequence[Observer] = (),
+        on_driving: Callable[[Driving], None] | None = None,
+        reopen: int | None = None,
+        no_wait: bool = False,
+        lock_wait: float | None = None,
+        notify: Callable[[Notice], None] | None = None,
+        check: bool = True,
+        on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
+    ) -> RunEnded:
+        """Start an execution, unless the run has one, and follow the run to its end."""
+        client = await self._connected()
+        run = await self._parts.store.get_run(run_id)
+        queues = Queues.of_run(run) or self._queues
+        await temporal.start_execution(client, RunArgs(run_id, queues.attempts), queues.decisions)
+        control = _Control(self._parts, run_id)
+        if on_driving is not None:
+            on_driving(control)
+        following = _Following(self._parts, run_id, observers, on_waiting)
+        machine = await following.machine()
+        try:
+            while (end := await following.read(machine)) is None:
+                reason = idle_because(machine.obligations()) if no_wait else None
+                if reason is not None:
+                    return RunEnded(run_id, LEFT, RESUMABLE, reason, "")
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            await control.close()
+        return ended_by(end)
+
+
+class _Following:
+    """Shows what is in the log of a run."""
+
+    def __init__(
+        self,
+        parts: LocalParts,
+        run_id: RunId,
+        observers: Sequence[Observer],
+        on_waiting: Callable[[Sequence[Obligation]], None] | None,
+    ) -> None:
+        self._parts = parts
+        self._run_id = run_id
+        self._observers = observers
+        self._on_waiting = on_waiting
+
+    async def machine(self) -> Machine:
+        run = await self._parts.store.get_run(self._run_id)
+        return Machine(await load_plan(self._parts.store, self._parts.directory(self._run_id), run))
+
+    async def read(self, machine: Machine) -> EventRecord | None:
+        """What is new in the log; the run's last event if it is over."""
+        values = self._parts.values(self._run_id)
+        records = await self._parts.store.read(self._run_id, after=machine.last_seq)
+        if not records:
+            return None
+        for observer in self._observers:
+            observer(records)
+        for record in records:
+            machine.advance(await whole(record, values))
+        if self._on_waiting is not None:
+            self._on_waiting(machine.obligations())
+        ends = [record for record in records if record.event_type in RUN_ENDS]
+        return ends[-1] if ends and machine.terminal else None
+
+
+class _Control:
+    """The `Driving` of a caller: what it asks for is stored, and a worker sees to it."""
+
+    def __init__(self, parts: LocalParts, run_id: RunId) -> None:
+        self._parts = parts
+        self._run_id = run_id
+        self._asking: list[asyncio.Task[None]] = []
+
+    def cancel(self, reason: str, *, force: bool = False) -> None:
+        self._asking.append(asyncio.ensure_future(self._cancel(reason, force=force)))
+
+    async def _cancel(self, reason: str, *, force: bool) -> None:
+        signal_id = str(uuid4())
+        payload = {
+            "signalId": signal_id,
+            "signalType": "EMERGENCY_STOP" if force else "CANCEL",
+            "payload": {"reason": reason},
+        }
+        run = await self._parts.store.get_run(self._run_id)
+        write = new_event(
+            run.identity,
+            EventType.SIGNAL_ACCEPTED,
+            self._parts.now(),
+            encode_payload(payload),
+            subject=signal_id,
+        )
+        await append_while_open(self._parts.store, self._run_id, write)
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._asking, return_exceptions=True)

@@ -1,0 +1,68 @@
+"""Names on a Temporal server. Those of workflow types and task queues say which rules a worker must have.
+
+The files of a run are on one host, so its attempts go to a queue of that host; with `--shared-runs` all workers see
+them. Decisions are made wherever the store is: a SQLite store is on one host, too.
+"""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.machine.machine import RULES_VERSION
+
+TEMPORAL: Final = "temporal"
+_WORKFLOW_PREFIX: Final = "podium-"
+
+
+def workflow_type(rules: int = RULES_VERSION) -> str:
+    return f"PodiumRun.r{rules}"
+
+
+def workflow_id(run_id: str) -> str:
+    return f"{_WORKFLOW_PREFIX}{run_id}"
+
+
+def run_id_of(workflow_id: str) -> RunId | None:
+    """None: an execution of something else."""
+    if not workflow_id.startswith(_WORKFLOW_PREFIX):
+        return None
+    return RunId(workflow_id.removeprefix(_WORKFLOW_PREFIX))
+
+
+class Queues(msgspec.Struct, frozen=True):
+    """The task queues of a run."""
+
+    # Where decisions are made, and where attempts are carried out.
+    decisions: str
+    attempts: str
+    # Where its files are; empty if all workers see them.
+    host: str
+
+    @classmethod
+    def at(cls, queue: str, store: str, host: str, *, shared: bool) -> "Queues":
+        """Of runs that are started on a host, with the store of this address."""
+        here = f"{queue}.r{RULES_VERSION}@{host}"
+        if not store.startswith(("postgresql://", "postgres://")):
+            path = Path(store.removeprefix("sqlite:")).absolute()
+            here = f"{here}:{sha256(str(path).encode()).hexdigest()[:8]}"
+            return cls(here, here, host)
+        common = f"{queue}.r{RULES_VERSION}"
+        return cls(common, common, "") if shared else cls(common, here, host)
+
+    @classmethod
+    def of_run(cls, run: Run) -> "Queues | None":
+        """As they were kept when the run was created."""
+        kept = msgspec.json.decode(run.metadata).get(TEMPORAL)
+        return msgspec.convert(kept, cls) if kept is not None else None
+
+    def facts(self) -> dict[str, Any]:
+        return {TEMPORAL: msgspec.to_builtins(self)}
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """By a worker."""
+        return tuple(dict.fromkeys((self.decisions, self.attempts)))

@@ -1,0 +1,147 @@
+"""A worker: decides about runs, and carries out the attempts of those whose files are on its host.
+
+Beside that it makes up for what a server may lose. A nudge that did not arrive is repeated as long as the wake-up of
+its signal is in the store, and a run without an open execution gets a new one.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Final
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from podium.engines.hosting import prepare_for_worker
+from podium.engines.parts import LocalParts
+from podium.engines.temporal import client as temporal
+from podium.engines.temporal.activities import RunActivities
+from podium.engines.temporal.connection import Connection
+from podium.engines.temporal.messages import RunArgs
+from podium.engines.temporal.names import TEMPORAL, Queues
+from podium.engines.temporal.opening import Opening
+from podium.engines.temporal.workflow import RunWorkflow
+from podium.errors import PodiumError
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.machine.following import is_signal_wake_up
+from podium.runtime.attempts import Attempts
+from podium.runtime.hosted_runs import HostedRuns
+
+_LOG: Final = logging.getLogger(__name__)
+# Imported by the workflow: one copy of each, also in the sandbox. Two would have two of every type.
+_PURE: Final = (
+    "msgspec",
+    "podium.errors",
+    "podium.expressions",
+    "podium.log",
+    "podium.machine",
+    "podium.plan",
+    "podium.text",
+)
+_NUDGE_SECONDS: Final = 0.25
+_RECONCILE_SECONDS: Final = 5.0
+# After this time the next decision about a run is given to another worker than the one that made the last.
+_STICKY: Final = timedelta(seconds=2)
+_HEARTBEAT: Final = timedelta(seconds=1)
+_PAGE: Final = 100
+
+
+class TemporalWorker:
+    """`on_ready` is called when it serves its queues."""
+
+    def __init__(
+        self, parts: LocalParts, connection: Connection, queues: Queues, *, drain: timedelta
+    ) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._connection = connection
+        self.queues = queues
+        self._drain = drain
+
+    async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
+        """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
+        client = await temporal.connect(self._connection, self._store)
+        attempts = Attempts(self._parts, HostedRuns(prepare_for_worker(self._parts)))
+        activities = RunActivities(Opening(self._parts), attempts)
+        async with contextlib.AsyncExitStack() as running:
+            for queue in self.queues.served:
+                await running.enter_async_context(self._worker(client, queue, activities))
+            beside = [
+                asyncio.create_task(self._nudge_again(client)),
+                asyncio.create_task(self._reconcile(client)),
+            ]
+            on_ready()
+            await stop.wait()
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+        await attempts.close()
+
+    def _worker(self, client: Client, queue: str, activities: RunActivities) -> Worker:
+        return Worker(
+            client,
+            task_queue=queue,
+            workflows=[RunWorkflow],
+            activities=activities.all(),
+            workflow_runner=SandboxedWorkflowRunner(
+                restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PURE)
+            ),
+            sticky_queue_schedule_to_start_timeout=_STICKY,
+            graceful_shutdown_timeout=self._drain,
+            # A stop reaches an attempt with its heartbeats.
+            max_heartbeat_throttle_interval=_HEARTBEAT,
+            default_heartbeat_throttle_interval=_HEARTBEAT,
+            max_concurrent_activities=1000,
+        )
+
+    # --- what may have been lost ------------------------------------------------------------------
+
+    async def _nudge_again(self, client: Client) -> None:
+        while True:
+            await asyncio.sleep(_NUDGE_SECONDS)
+            with _surviving("wake-ups"):
+                due = await self._store.due(self._parts.now(), limit=_PAGE)
+                for run_id in dict.fromkeys(one.run_id for one in due if is_signal_wake_up(one.key)):
+                    await self._nudge(client, run_id)
+
+    async def _nudge(self, client: Client, run_id: RunId) -> None:
+        try:
+            await temporal.nudge(client, run_id)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+
+    async def _reconcile(self, client: Client) -> None:
+        """A run whose execution was terminated or deleted continues in a new one."""
+        while True:
+            with _surviving("runs"):
+                after = ""
+                while runs := await self._store.open_runs(TEMPORAL, after=after, limit=_PAGE):
+                    after = runs[-1].identity.run_id
+                    for run in runs:
+                        await self._restart_if_lost(client, run)
+            await asyncio.sleep(_RECONCILE_SECONDS)
+
+    async def _restart_if_lost(self, client: Client, run: Run) -> None:
+        run_id = run.identity.run_id
+        queues = Queues.of_run(run)
+        if queues is None or queues.decisions not in self.queues.served or run.head < 2:
+            return  # another worker's, or about to be started by who created it
+        if not await temporal.is_open(client, run_id):
+            args = RunArgs(run_id, queues.attempts)
+            if await temporal.start_execution(client, args, queues.decisions):
+                _LOG.warning("run %s had no execution on the server; a new one was started", run_id)
+
+
+@contextlib.contextmanager
+def _surviving(what: str) -> Iterator[None]:
+    """The server or the store is away for a while; it is tried again."""
+    try:
+        yield
+    except (RPCError, PodiumError) as error:
+        _LOG.warning("%s could not be looked after: %s", what, error)
