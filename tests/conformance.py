@@ -19,6 +19,10 @@ TESTS = Path(__file__).parent
 TABLES = TESTS.parent / "docs" / "conformance"
 # The promises of stores are published, so their rules are listed here and not marked there.
 RULES_OF_PROMISES = {
+    "the_worker_whose_attempt_was_taken_over_is_fenced_off": ("G45",),
+    "a_worker_that_starts_an_attempt_again_gets_the_next_generation": ("G06", "G45"),
+    "an_attempt_that_has_ended_is_answered_with_its_end": ("G13",),
+    "no_attempt_starts_without_the_lease_of_its_run": ("G45",),
     "a_new_run_is_stored_with_its_first_events": ("ES02", "G12", "G49"),
     "the_same_request_gives_the_same_run_and_stores_nothing": ("ES17", "G31"),
     "the_same_request_for_something_else_is_refused": ("G44",),

@@ -161,6 +161,14 @@ CHANGES = [
         ),
     ),
     Change(
+        "wake_ups_change_without_events_under_the_lease_of_the_run",
+        swap(
+            "stores/memory.py:MemoryStore.append",
+            "not fresh and (writes or not (set_wake_ups or drop_wake_ups))",
+            "not fresh",
+        ),
+    ),
+    Change(
         "an_attempt_starts_with_its_events_and_its_lease",
         swap("stores/memory.py:MemoryStore.start_attempt", ("self.append(...)", "writes"), "writes[1:]"),
     ),

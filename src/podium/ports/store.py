@@ -142,7 +142,8 @@ class EventLog(Protocol):
 
         Duplicates are looked up first and returned to anybody. If anything new is left and the fence is not the
         current one: `StaleFence`. If `after` is given and is not the run's newest record: `LogMoved`, with the
-        records in between. Wake-ups are set and dropped in the same transaction; the end of a run drops them all.
+        records in between. Wake-ups are set and dropped in the same transaction, also if there are no events; the end
+        of a run drops them all.
         """
         ...
 

@@ -82,6 +82,16 @@ class Attempts:
                 del self._under_way[key]
             mine.ended.set()
 
+    async def abandon(self, run_id: str, fence: Fence, path: str, attempt: int) -> AttemptEnd:
+        """Stop what is left of an attempt that no engine attempt is to carry out any more, wherever it is.
+
+        Its processes on this host are gone when this returns; a worker elsewhere stops its own when it renews its
+        lease. Nothing is recorded. Returns the end if it is in the log.
+        """
+        stop = StopRequest()
+        stop.ask(force=True)
+        return await self.perform(AttemptOrder(run_id, path, attempt), fence, stop)
+
     async def write(
         self,
         run_id: str,

@@ -67,6 +67,7 @@ class EngineAttempt:
         self._writer = writer
         self._order = order
         self._run_id = RunId(order.run_id)
+        self._key = (order.path, order.attempt)
         self._stop = stop
         self.claim = AttemptClaim(
             step_id=order.path, logical_attempt_id=order.attempt, owner=holders.new_owner(), ttl=lease
@@ -97,7 +98,7 @@ class EngineAttempt:
 
     def _stop_task(self, code: str, *, force: bool) -> None:
         if self._run is not None:
-            self._run.tasks.stop(self._order.path, self._order.attempt, code, force=force)
+            self._run.tasks.stop(*self._key, code, force=force)
 
     # --- the attempt ------------------------------------------------------------------------------
 
@@ -107,16 +108,7 @@ class EngineAttempt:
         self._before = written(started.events)
         if started.end is not None:
             return AttemptEnd(self._before, await self._writer.logged(started.end))
-        engine_attempt = self._lease.held.fence.generation
-        step = run.step(self._order.path)
-        if not step.idempotent and self._was_started_before(started, writes):
-            # Whether the work was done is not known: that is for the plan, or a person, to decide.
-            return await self._record_end(TaskResult(EventType.STEP_INTERRUPTED, {}, engine_attempt))
-        if engine_attempt > 1:
-            await run.run_tasks.stop_orphans_of(self._order.path, self._order.attempt)
-        values = {tuple(path): value for path, value in self._order.values}
-        task = RunTask(self._order.path, self._order.attempt, step, values)
-        return await self._conclude(await self._work(run, task, engine_attempt))
+        return await self._conclude(await self._under_lease(run, started, writes))
 
     async def _start(self, writes: Sequence[EventWrite]) -> StartedAttempt:
         """Wait for an end by the worker that holds the attempt, or for the lapse of its lease."""
@@ -140,28 +132,44 @@ class EngineAttempt:
                 return appended.record.event_id != write.event_id
         return self._lease.held.fence.generation > 1
 
-    async def _work(self, run: HostedRun, task: RunTask, engine_attempt: int) -> TaskResult | None:
-        """None if it was stopped before it started."""
-        done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
+    async def _under_lease(
+        self, run: HostedRun, started: StartedAttempt, writes: Sequence[EventWrite]
+    ) -> TaskResult | None:
+        """None if it was stopped before the work started."""
+        engine_attempt = self._lease.held.fence.generation
         keeping = asyncio.create_task(self._lease.keep(self.interrupt))
         try:
+            if engine_attempt > 1:
+                await run.run_tasks.stop_orphans_of(*self._key, forced=lambda: self._stop.is_forced)
             await self._lease.prove()
             if self._reason is not None or self._stop.is_asked:
                 return None
-            run.tasks.start(task, engine_attempt, done.set_result)
-            self._run = run
-            return await asyncio.shield(done)
+            step = run.step(self._order.path)
+            if not step.idempotent and self._was_started_before(started, writes):
+                # Whether the work was done is not known: that is for the plan, or a person, to decide.
+                return TaskResult(EventType.STEP_INTERRUPTED, {}, engine_attempt)
+            values = {tuple(path): value for path, value in self._order.values}
+            return await self._work(run, RunTask(*self._key, step, values), engine_attempt)
         except asyncio.CancelledError:
             keeping.cancel()
-            self.interrupt(WorkerStopped("the worker gave the attempt up"))
-            if self._run is not None:
-                await asyncio.wait([done])
             await self._release()
             raise
         finally:
-            self._run = None
             self._lease.finish()
             await asyncio.gather(keeping, return_exceptions=True)
+
+    async def _work(self, run: HostedRun, task: RunTask, engine_attempt: int) -> TaskResult:
+        done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
+        run.tasks.start(task, engine_attempt, done.set_result)
+        self._run = run
+        try:
+            return await asyncio.shield(done)
+        except asyncio.CancelledError:
+            self.interrupt(WorkerStopped("the worker gave the attempt up"))
+            await asyncio.wait([done])
+            raise
+        finally:
+            self._run = None
 
     async def _conclude(self, result: TaskResult | None) -> AttemptEnd:
         code = _error_code(result)

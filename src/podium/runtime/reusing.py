@@ -109,6 +109,7 @@ class ReusingTasks:
         if result is None:
             self._tasks.start(task, engine_attempt, done)
         else:
+            result.engine_attempt = engine_attempt
             asyncio.get_running_loop().call_soon(done, result)
 
     def stop(self, path: str, attempt: int, code: str, *, force: bool) -> bool:

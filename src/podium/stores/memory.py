@@ -157,13 +157,13 @@ class MemoryStore:
         ends = rules.may_end_twice(writes, after)
         known = rules.recorded(kept.row.identity, writes, kept.by_key.get, ends=ends)
         fresh = rules.new_writes(writes, known)
-        if not fresh:
+        if not fresh and (writes or not (set_wake_ups or drop_wake_ups)):
             return rules.outcome(writes, known, ())
         current = self._generation(kept, fence) if fence is not None else None
         rules.check_fence(run_id, fresh, fence, current)
         if after is not None and after != kept.row.head:
             raise LogMoved(run_id, kept.log[bisect_right(kept.log, after, key=_seq) :])
-        stored = self._store(kept, fresh)
+        stored = self._store(kept, fresh) if fresh else ()
         if kept.row.status not in TERMINAL:
             kept.wake_ups.update({wake_up.key: wake_up.due for wake_up in set_wake_ups})
         for key in drop_wake_ups:
@@ -297,13 +297,16 @@ class MemoryStore:
         drop_wake_ups: Sequence[str] = (),
     ) -> StartedAttempt:
         texts.check_holder(claim.owner, claim.name)
-        events = await self.append(
-            run_id, writes, fence=fence, set_wake_ups=set_wake_ups, drop_wake_ups=drop_wake_ups
-        )
         kept = self._kept(run_id)
         keys = rules.keys_of_ends(kept.row.identity, claim)
-        if ends := [kept.by_key[key] for key in keys if key in kept.by_key]:
-            return StartedAttempt(events, end=min(ends, key=_seq))
+        end = min((kept.by_key[key] for key in keys if key in kept.by_key), key=_seq, default=None)
+        events: tuple[AppendedEvent, ...] = ()
+        if writes or end is None:
+            events = await self.append(
+                run_id, writes, fence=fence, set_wake_ups=set_wake_ups, drop_wake_ups=drop_wake_ups
+            )
+        if end is not None:
+            return StartedAttempt(events, end=end)
         rules.check_fence(run_id, (), fence, self._generation(kept, fence))
         if self._is_live(kept, claim.name) and kept.leases[claim.name].owner != claim.owner:
             return StartedAttempt(events, holder=self._lease(kept, claim.name))

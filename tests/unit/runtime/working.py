@@ -41,7 +41,7 @@ class Worked:
     def worker(self, *, store: Store | None = None, lease: timedelta = LEASE, **options: Any) -> Attempts:
         """As another process would be: nothing is shared but the store and the folder."""
         parts = local_parts(store or self.store, self.folder)
-        return Attempts(parts, HostedRuns(prepare_for_worker(parts), **options), lease=lease)
+        return Attempts(parts, HostedRuns(prepare_for_worker(parts)), lease=lease, **options)
 
     def order(self, path: str, attempt: int = 1, **fields: Any) -> AttemptOrder:
         before = [EventDraft("StepStarted", path, attempt)]

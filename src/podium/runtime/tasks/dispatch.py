@@ -257,10 +257,10 @@ class RunTasks:
 
             await Worktrees(self._host).remove_leftovers(self._run_id)
 
-    async def stop_orphans_of(self, path: str, attempt: int) -> None:
+    async def stop_orphans_of(self, path: str, attempt: int, *, forced: Callable[[], bool]) -> None:
         """What is left of one attempt on this host, whichever process has started it."""
         directory, visit = self._host.directory.path.absolute(), visit_name(path, attempt)
-        await families.stop(lambda: families.of_run(self._run_id, directory, visit))
+        await families.stop(lambda: families.of_run(self._run_id, directory, visit), forced=forced)
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":

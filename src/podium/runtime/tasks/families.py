@@ -15,6 +15,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -176,12 +177,19 @@ def of_run(run_id: str, directory: Path, visit: str | None = None) -> list[Seen]
     """Every process of this host with that run in its environment, whoever is its parent; not those that led to us.
 
     The directory tells two runs apart that were given the same id in different folders. With a visit, only the
-    processes of that attempt: others of the run may be at work for another worker.
+    processes of that attempt: others of the run may be at work for another worker. A warm Python process is known by
+    its name, because it was started for another attempt.
     """
-    mark = [f"PODIUM_RUN_ID={run_id}".encode(), f"PODIUM_RUN_DIR={directory}".encode()]
-    if visit is not None:
-        mark.append(f"PODIUM_VISIT={visit}".encode())
+    run = [f"PODIUM_RUN_ID={run_id}".encode(), f"PODIUM_RUN_DIR={directory}".encode()]
     spared = proc.ancestors(os.getpid())
-    found = [pid for pid in proc.everyone() if pid not in spared and proc.has_in_environment(pid, mark)]
+    found = [pid for pid in proc.everyone() if pid not in spared and proc.has_in_environment(pid, run)]
+    if visit is not None:
+        mark, name = [f"PODIUM_VISIT={visit}".encode()], process_name(visit)
+        found = [pid for pid in found if proc.name_of(pid) == name or proc.has_in_environment(pid, mark)]
     seen = (proc.look(pid) for pid in found)
     return [process for process in seen if process is not None and not process.is_gone]
+
+
+def process_name(visit: str) -> str:
+    """What a process is called that was not started for the visit and works for it."""
+    return f"p-{sha256(visit.encode()).hexdigest()[:13]}"

@@ -107,6 +107,14 @@ def variable(pid: int, name: str) -> str:
     return next((os.fsdecode(one[len(mark) :]) for one in entries if one.startswith(mark)), "")
 
 
+def name_of(pid: int) -> str:
+    """What the process is called, at most 15 characters; empty if there is none."""
+    try:
+        return os.fsdecode(_content(f"/proc/{pid}/comm")).removesuffix("\n")
+    except OSError:
+        return ""
+
+
 def everyone() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 

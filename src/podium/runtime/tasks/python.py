@@ -26,7 +26,7 @@ from podium.runtime.tasks.capturing import (
     take_values,
     text_facts,
 )
-from podium.runtime.tasks.families import Family
+from podium.runtime.tasks.families import Family, process_name
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import (
     FAILED_BEFORE_START,
@@ -217,6 +217,7 @@ class Prepared:
             "args": self.arguments,
             "env": self._env,
             "cwd": str(self._cwd),
+            "name": process_name(self.order.visit),
         }
 
     def facts_without_answer(self) -> dict[str, Any]:

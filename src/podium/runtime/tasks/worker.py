@@ -18,6 +18,7 @@ from typing import Any
 
 MAX_RESULT = 1024 * 1024
 _BASE_PATH = list(sys.path)
+_IDLE = "podium-python"
 
 
 def main() -> None:
@@ -34,13 +35,21 @@ def main() -> None:
             os.dup2(descriptor, number)
             os.close(descriptor)
         sys.stdout, sys.stderr = own
+        _become(call["name"])
         answer = _answer(call)
+        _become(_IDLE)
         for stream in (sys.stdout, sys.stderr, *own):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         for number in (1, 2):
             os.dup2(nowhere, number)
         control.sendall(answer + b"\n")
+
+
+def _become(name: str) -> None:
+    """Which attempt this process works for: if it is left behind, it is found by its name."""
+    with contextlib.suppress(OSError), open("/proc/self/comm", "w") as file:  # noqa: PTH123 - no pathlib here
+        file.write(name)
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:

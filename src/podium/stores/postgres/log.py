@@ -113,17 +113,19 @@ async def append(
     drop_wake_ups: Sequence[str],
 ) -> tuple[AppendedEvent, ...]:
     _check_append(run_id, writes, set_wake_ups)
-    appended = _Appended({}, ())
+    known: dict[str, EventRecord] = {}
+    stored: Sequence[EventRecord] = ()
     async with connections.transaction() as connection:
         ends = rules.may_end_twice(writes, after)
         keys = await _keys_of_ends(connections, connection, run_id, writes) if ends else []
         run = await _open_for(connections, connection, run_id, writes, fence, keys)
-        appended = await _append(
-            connections, connection, run, writes, fence, after, set_wake_ups, drop_wake_ups, ends=ends
+        known = rules.recorded(run.row.identity, writes, (await _repeated(connection, run)).get, ends=ends)
+        stored = await _append(
+            connections, connection, run, writes, known, fence, after, set_wake_ups, drop_wake_ups
         )
-        if not appended.stored:
+        if writes and not stored:
             raise Rollback
-    return rules.outcome(writes, appended.known, appended.stored)
+    return rules.outcome(writes, known, stored)
 
 
 async def start_attempt(
@@ -142,12 +144,16 @@ async def start_attempt(
         ends = rules.keys_of_ends(await _identity(connections, connection, run_id), claim)
         keys = [*map(bytes.fromhex, ends), *await _keys_of_ends(connections, connection, run_id, writes)]
         run = await _open_for(connections, connection, run_id, writes, fence, keys)
-        appended = await _append(
-            connections, connection, run, writes, fence, None, set_wake_ups, drop_wake_ups, ends=True
-        )
-        events = rules.outcome(writes, appended.known, appended.stored)
-        ended = [record for key in ends if (record := appended.by_key.get(key)) is not None]
+        by_key = await _repeated(connection, run)
+        ended = [by_key[key] for key in ends if key in by_key]
         end = min(ended, key=lambda record: record.run_seq, default=None)
+        if end is not None and not writes:
+            return StartedAttempt((), end=end)
+        known = rules.recorded(run.row.identity, writes, by_key.get, ends=True)
+        stored = await _append(
+            connections, connection, run, writes, known, fence, None, set_wake_ups, drop_wake_ups
+        )
+        events = rules.outcome(writes, known, stored)
         if end is not None:
             return StartedAttempt(events, end=end)
         rules.check_fence(run_id, (), fence, run.generation)
@@ -192,12 +198,13 @@ async def _open_for(
     return await _open_run(connections, connection, run_id, fence, [*own, *keys])
 
 
-class _Appended(NamedTuple):
-    # By the key of a write, the record in its place.
-    known: Mapping[str, EventRecord]
-    stored: Sequence[EventRecord]
-    # Every record that was asked for.
-    by_key: Mapping[str, EventRecord] = {}
+async def _repeated(connection: Connection, run: _Opened) -> dict[str, EventRecord]:
+    """The records that were asked for, by their keys."""
+    if not run.repeated:
+        return {}
+    found = await connection.execute(_KNOWN, [run.number, run.repeated], binary=True)
+    records = records_of(run.row.identity, await found.fetchall())
+    return {record.idempotency_key: record for record in records}
 
 
 async def _append(
@@ -205,34 +212,30 @@ async def _append(
     connection: Connection,
     run: _Opened,
     writes: Sequence[EventWrite],
+    known: Mapping[str, EventRecord],
     fence: Fence | None,
     after: int | None,
     set_wake_ups: Sequence[WakeUp],
     drop_wake_ups: Sequence[str],
-    *,
-    ends: bool,
-) -> _Appended:
+) -> Sequence[EventRecord]:
     run_id = run.row.identity.run_id
-    by_key: dict[str, EventRecord] = {}
-    if run.repeated:
-        found = await connection.execute(_KNOWN, [run.number, run.repeated], binary=True)
-        records = records_of(run.row.identity, await found.fetchall())
-        by_key = {record.idempotency_key: record for record in records}
-    known = rules.recorded(run.row.identity, writes, by_key.get, ends=ends)
     fresh = rules.new_writes(writes, known)
-    if not fresh:
-        return _Appended(known, (), by_key)
+    if not fresh and (writes or not (set_wake_ups or drop_wake_ups)):
+        return ()
     rules.check_fence(run_id, fresh, fence, run.generation if fence is not None else None)
     if after is not None and after != run.row.head:
         missed = await connection.execute(_READ, [run_id, after, None], binary=True)
         raise LogMoved(run_id, records_of(run.row.identity, await missed.fetchall()))
-    stored, status = await _store(connections, connection, run, fresh)
+    stored: Sequence[EventRecord] = ()
+    status: str = run.row.status
+    if fresh:
+        stored, status = await _store(connections, connection, run, fresh)
     if status not in TERMINAL and set_wake_ups:
         await _set_wake_ups(connection, run.number, set_wake_ups)
     if drop_wake_ups:
         drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
         await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
-    return _Appended(known, stored, by_key)
+    return stored
 
 
 async def _keys_of_ends(

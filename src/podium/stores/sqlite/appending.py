@@ -173,6 +173,9 @@ def _append(
         known = _known(db, number, run, writes, found[place : place + len(writes)])
     fresh = rules.new_writes(writes, known)
     if not fresh:
+        if not writes and (append.set_wake_ups or append.drop_wake_ups):
+            rules.check_fence(append.run_id, (), append.fence, held)
+            _change_wake_ups(db, number, append, _STATUS[status_text])
         return rules.outcome(writes, known, ())
     rules.check_fence(append.run_id, fresh, append.fence, held)
     if append.after is not None and append.after != head:
@@ -191,12 +194,16 @@ def _append(
     if status in TERMINAL:
         db.execute("DELETE FROM wake_ups WHERE run = ?", (number,))
         ownership.give_up_all(db, number)
-    else:
-        for wake_up in append.set_wake_ups:
-            db.execute(_SET_WAKE_UP, (number, wake_up.key, wake_up.due))
+    if append.set_wake_ups or append.drop_wake_ups:
+        _change_wake_ups(db, number, append, status)
+    return rules.outcome(writes, known, stored)
+
+
+def _change_wake_ups(db: apsw.Connection, number: int, append: Append, status: RunStatus) -> None:
+    for wake_up in append.set_wake_ups if status not in TERMINAL else ():
+        db.execute(_SET_WAKE_UP, (number, wake_up.key, wake_up.due))
     for key in append.drop_wake_ups:
         db.execute(_DROP_WAKE_UP, (number, key))
-    return rules.outcome(writes, known, stored)
 
 
 def _known(

@@ -10,8 +10,8 @@ from podium.log.events import EventRecord, RunIdentity
 from podium.log.leases import AttemptClaim
 from podium.ports.store import StartedAttempt
 from podium.stores import rules
-from podium.stores.sqlite import ownership
-from podium.stores.sqlite.appending import Append, KnownRuns, append_all
+from podium.stores.sqlite import log, ownership
+from podium.stores.sqlite.appending import Answer, Append, KnownRuns, append_all
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import EVENT_COLUMNS, record_of
 
@@ -21,11 +21,14 @@ _ENDS: Final = f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.run = ? AND e.key 
 def start_attempt(
     db: apsw.Connection, at: Moment, append: Append, claim: AttemptClaim, known_runs: KnownRuns
 ) -> StartedAttempt:
-    (answer,) = append_all(db, at, (append,), known_runs)
+    number, run = log.number_and_identity(db, append.run_id)
+    end = _end(db, number, run, claim)
+    answer: Answer = ()
+    if append.writes or end is None:
+        (answer,) = append_all(db, at, (append,), known_runs)
     if isinstance(answer, PodiumError):
         raise answer
-    number, run = known_runs[append.run_id]
-    if (end := _end(db, number, run, claim)) is not None:
+    if end is not None:
         return StartedAttempt(answer, end=end)
     assert append.fence is not None
     held = ownership.held_generation(db, number, append.fence.attempt)

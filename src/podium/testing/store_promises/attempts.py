@@ -108,6 +108,10 @@ class AttemptPromises:
             await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
             late = await world.other.start_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
             assert late.end == again.end
+            dropped = await world.other.start_attempt(
+                R1, [], fence=lease.fence, claim=_claim("b"), drop_wake_ups=["x"]
+            )
+            assert dropped.end == again.end
 
         world.run(scenario())
 

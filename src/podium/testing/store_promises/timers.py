@@ -31,6 +31,24 @@ class TimerPromises:
 
         world.run(scenario())
 
+    def test_wake_ups_change_without_events_under_the_lease_of_the_run(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            wake_ups = [_wake_up("a", 1), _wake_up("b", 2)]
+            assert await world.store.append(R1, [], fence=lease.fence, set_wake_ups=wake_ups) == ()
+            assert [wake_up.key for wake_up in await world.other.due(_at(5))] == ["a", "b"]
+            with pytest.raises(StaleFence):
+                await world.store.append(R1, [], fence=Fence(99), drop_wake_ups=["a"])
+            await world.store.append(R1, [], fence=lease.fence, drop_wake_ups=["a"])
+            assert [wake_up.key for wake_up in await world.other.due(_at(5))] == ["b"]
+            run = await world.other.get_run(R1)
+            assert run.head == 2
+            await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
+            await world.store.append(R1, [], set_wake_ups=wake_ups)
+            assert await world.store.due(_at(5)) == []
+
+        world.run(scenario())
+
     def test_a_refused_append_sets_no_wake_up(self, world: World) -> None:
         async def scenario() -> None:
             await started(world.store)
