@@ -128,7 +128,7 @@ class Driver:
     # --- the loop ---------------------------------------------------------------------------------
 
     async def replay(self) -> None:
-        """Fold the log and show it to the views; nothing is carried out or recorded."""
+        """Fold what is new in the log and show it to the views; nothing is carried out or recorded."""
         self._feed.open()
         await self._catch_up()
         self._feed.flush()

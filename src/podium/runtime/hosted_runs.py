@@ -45,7 +45,7 @@ PrepareRun = Callable[[RunId], Awaitable[HostedRun]]
 
 @dataclass(slots=True)
 class _Entry:
-    preparing: "asyncio.Task[HostedRun]"
+    preparing: "asyncio.Future[HostedRun]"
     users: int = 0
     # Since when nothing uses it, by the loop's clock.
     idle_since: float = 0.0
@@ -69,8 +69,7 @@ class HostedRuns:
             await asyncio.wait([closing])
         entry = self._entries.get(run_id)
         if entry is None:
-            preparing = asyncio.ensure_future(self._prepare(run_id))
-            entry = self._entries[run_id] = _Entry(asyncio.ensure_future(preparing))
+            entry = self._entries[run_id] = _Entry(asyncio.ensure_future(self._prepare(run_id)))
         entry.users += 1
         try:
             # One that stops waiting does not take it from the others.

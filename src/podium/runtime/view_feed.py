@@ -22,6 +22,7 @@ class ViewFeed:
     def __init__(self, run_id: str, world: World) -> None:
         self._run_id = run_id
         self._world = world
+        self._is_open = False
         self._views: list[Observer] = []
         self._state_views: list[StateView] = []
         self._observers: list[Observer] = []
@@ -33,7 +34,10 @@ class ViewFeed:
         self.shown = 0
 
     def open(self) -> None:
-        """To views; observers are shown what comes after the log was read to its end once."""
+        """To views, once; observers are shown what comes after the log was read to its end once."""
+        if self._is_open:
+            return
+        self._is_open = True
         self._views, self._state_views = list(self._world.views), list(self._world.state_views)
 
     def open_to_observers(self) -> None:
