@@ -54,8 +54,11 @@ class Attempts:
     async def perform(self, order: AttemptOrder, fence: Fence, stop: StopRequest | None = None) -> AttemptEnd:
         """Carry out an attempt and record its end, or return the end that is in the log.
 
-        `fence` is the run's. Raises `AttemptTakenOver` if another engine attempt has it, `WorkerStopped` after
-        `close`, `AttemptNotStarted` if the run cannot be prepared here, `StaleFence` if the run is another's.
+        `fence` is the run's. A stop that was asked for before also ends what another worker carries out: its processes
+        on this host are gone when this returns, and elsewhere it stops them when it renews its lease.
+
+        Raises `AttemptTakenOver` if another engine attempt has it, `WorkerStopped` after `close`, `AttemptNotStarted`
+        if the run cannot be prepared here, `StaleFence` if the run is another's.
         """
         key = (order.run_id, order.path, order.attempt)
         mine = EngineAttempt(self._parts, self._writer, order, fence, self._lease, stop or StopRequest())
@@ -81,16 +84,6 @@ class Attempts:
             if self._under_way.get(key) is mine:
                 del self._under_way[key]
             mine.ended.set()
-
-    async def abandon(self, run_id: str, fence: Fence, path: str, attempt: int) -> AttemptEnd:
-        """Stop what is left of an attempt that no engine attempt is to carry out any more, wherever it is.
-
-        Its processes on this host are gone when this returns; a worker elsewhere stops its own when it renews its
-        lease. Nothing is recorded. Returns the end if it is in the log.
-        """
-        stop = StopRequest()
-        stop.ask(force=True)
-        return await self.perform(AttemptOrder(run_id, path, attempt), fence, stop)
 
     async def write(
         self,
@@ -125,7 +118,7 @@ class Attempts:
     async def kill(self, run_id: str, path: str, attempt: int) -> None:
         """End the processes of an attempt on this host, whichever worker started them."""
         async with self._runs.use(RunId(run_id)) as run:
-            await run.run_tasks.stop_orphans_of(path, attempt)
+            await run.run_tasks.stop_orphans_of(path, attempt, forced=lambda: True)
 
     def forget(self, run_id: str) -> None:
         """The run has ended: what it needs on this host is closed as soon as nothing uses it."""

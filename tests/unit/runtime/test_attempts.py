@@ -551,7 +551,9 @@ def test_an_abandoned_attempt_is_stopped_and_can_be_recorded_as_interrupted(tmp_
             with worker_process(run, "A", ttl=3) as process:
                 await until(run.file("pidA").exists)
                 worker = run.worker()
-                left = await worker.abandon(run.run_id, run.lease.fence, "A", 1)
+                stop = StopRequest()
+                stop.ask(force=True)
+                left = await worker.perform(run.order("A"), run.lease.fence, stop)
                 assert (left.end, left.stopped) == (None, {})
                 assert not is_alive(int(run.file("pidA").read_text()))
                 end = EventDraft("StepInterrupted", "A", 1)
@@ -559,7 +561,7 @@ def test_an_abandoned_attempt_is_stopped_and_can_be_recorded_as_interrupted(tmp_
                 output, _ = await asyncio.to_thread(process.communicate)
             assert output in ("ATTEMPT_TAKEN_OVER\n", "StepInterrupted\n")
             assert [kind for kind, _ in await run.of_step("A")] == ["StepStarted", "StepInterrupted"]
-            again = await worker.abandon(run.run_id, run.lease.fence, "A", 1)
+            again = await worker.perform(run.order("A"), run.lease.fence, stop)
             assert again.end is not None
             await worker.close()
 
