@@ -55,6 +55,13 @@ class S3Server:
             raise ServiceMissing(NAME, f"the server of {GIVEN} is not ours to stop; unset it for this test")
         self._process.order("stop")
 
+    def resume(self) -> None:
+        """Start it again, at the same address; its buckets are gone."""
+        assert self._process is not None
+        self._process.order("start")
+        if not self.is_ready():
+            raise RuntimeError(f"moto did not start again:\n{self._process.log()}")
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.let_go()

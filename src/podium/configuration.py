@@ -18,12 +18,13 @@ from podium.permissions import Permissions
 from podium.text import shortened
 
 if TYPE_CHECKING:
+    from podium.artifacts.address import S3Address
     from podium.language.reader import Document
     from podium.language.tree import Entry
     from podium.secrets.sources import SecretSource
 
 _MAX_BYTES: Final = 1 << 20
-_KEYS: Final = ("permissions", "prices", "secrets")
+_KEYS: Final = ("artifacts", "permissions", "prices", "secrets")
 SECRET_TIMEOUT: Final = "PODIUM_SECRET_TIMEOUT"
 _MAX_SECONDS: Final = 366 * 86_400
 _SECRET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -34,6 +35,8 @@ class Configuration(msgspec.Struct, frozen=True):
     # By model; checked by the providers that use them.
     prices: Mapping[str, Any] = msgspec.field(default_factory=dict)
     secrets: "Mapping[str, SecretSource]" = msgspec.field(default_factory=dict)
+    # The bucket that what steps leave is copied to.
+    artifacts: "S3Address | None" = None
 
 
 _NOTHING: Final = Configuration()
@@ -89,6 +92,7 @@ class _Reading:
             permissions=self._permissions(entries.get("permissions")),
             prices=self._prices(entries.get("prices")),
             secrets=self._secrets(entries.get("secrets")),
+            artifacts=self._artifacts(entries.get("artifacts")),
         )
         if self._problems:
             raise InvalidConfiguration("\n".join(self._problems))
@@ -160,6 +164,25 @@ class _Reading:
             )
         except InvalidSource as error:
             self._problems.append(self._at(entry, f"`secrets.{name}` is not a source: {error}; {right}"))
+            return None
+
+    def _artifacts(self, entry: "Entry | None") -> "S3Address | None":
+        from podium.artifacts.address import InvalidAddress, parse_address
+        from podium.language.tree import Scalar
+
+        if entry is None:
+            return None
+        right = "write s3://BUCKET or s3://BUCKET/PREFIX"
+        # The value is not quoted: it may hold credentials.
+        if not isinstance(entry.value, Scalar) or not isinstance(entry.value.value, str):
+            self._problems.append(self._at(entry, f"`artifacts` is not a text; {right}"))
+            return None
+        try:
+            return parse_address(entry.value.value)
+        except InvalidAddress as error:
+            self._problems.append(
+                self._at(entry, f"`artifacts` is not the address of a bucket: {error}; {right}")
+            )
             return None
 
     def _wrong(self, entry: "Entry", key: str, right: str) -> None:

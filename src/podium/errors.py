@@ -20,6 +20,7 @@
     ├── ArtifactNotFound             ports/artifacts.py              pruned, or in another store
     ├── ArtifactCorrupt              ports/artifacts.py              the bytes are not the bytes that were put
     ├── ArtifactStoreUnavailable     ports/artifacts.py              disk full or no answer; nothing was acknowledged
+    ├── BucketUnreachable            ports/artifacts.py              the configured bucket cannot be written
     ├── SecretNotFound               ports/secrets.py                the configured source of a secret has no value
     ├── SecretProviderFailed         ports/secrets.py                a source of secrets failed or gave no usable value
     ├── ProviderMisconfigured        ports/provider.py               a setting that cannot work, or a missing variable
@@ -34,6 +35,7 @@
     ├── AttemptTakenOver             runtime/attempt_lease.py        another worker carries out the attempt
     ├── AttemptNotStarted            runtime/attempts.py             a run cannot be prepared on the worker's host
     ├── WorkerStopped                runtime/engine_attempt.py       the worker ended while the attempt was under way
+    ├── ArtifactNotStored            runtime/run_artifacts.py        the bucket did not take what a step has left
     ├── RunLocked                    runtime/lock.py                 another process drives the run
     │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
     ├── OtherEngine                  runtime/other_engines.py        the run is carried by another engine than this one

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from podium.configuration import configuration, seconds_from
 from podium.errors import InvalidConfiguration, PodiumError
 from podium.permissions import use_permissions
-from podium.ports.artifacts import ArtifactStore
+from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
@@ -19,6 +19,8 @@ from podium.text import credentials_in, reason_of, shortened, without_credential
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from podium.artifacts.address import S3Address
+    from podium.artifacts.s3 import S3Artifacts
     from podium.engines.parts import LocalParts
     from podium.engines.temporal.connection import Connection
     from podium.engines.temporal.engine import TemporalEngine
@@ -207,6 +209,7 @@ def local_engine(
     """
     from podium.engines.local import LEASE, LOCK_WAIT, LocalEngine
     from podium.runtime.outages import OUTAGE
+    from podium.runtime.run_artifacts import OUTAGE as ARTIFACT_OUTAGE
 
     return LocalEngine(
         store,
@@ -217,6 +220,8 @@ def local_engine(
         lock_wait=_seconds(lock_wait, "PODIUM_LOCK_WAIT", LOCK_WAIT),
         outage=_seconds(outage, "PODIUM_STORE_OUTAGE", OUTAGE),
         artifacts=payload_store,
+        bucket=artifact_bucket(),
+        artifact_outage=_seconds(None, "PODIUM_ARTIFACT_OUTAGE", ARTIFACT_OUTAGE),
         providers=providers or all_providers,
         recordings=recordings,
         inline=dict(functions or {}),
@@ -265,7 +270,10 @@ def _worker_parts(store: Store, runs: Path) -> "LocalParts":
     from podium.engines.local import LEASE, LOCK_WAIT
     from podium.engines.parts import LocalParts
     from podium.runtime.outages import OUTAGE
+    from podium.runtime.run_artifacts import OUTAGE as ARTIFACT_OUTAGE
+    from podium.runtime.run_artifacts import parts_of
 
+    bucket, outage = artifact_bucket(), _seconds(None, "PODIUM_ARTIFACT_OUTAGE", ARTIFACT_OUTAGE)
     return LocalParts(
         store=store,
         clock=system_clock(),
@@ -276,6 +284,8 @@ def _worker_parts(store: Store, runs: Path) -> "LocalParts":
         lock_wait=_seconds(None, "PODIUM_LOCK_WAIT", LOCK_WAIT),
         outage=_seconds(None, "PODIUM_STORE_OUTAGE", OUTAGE),
         artifacts=payload_store,
+        bucket=bucket,
+        bucket_of=parts_of(bucket, store, outage),
         providers=all_providers,
         recordings=None,
     )
@@ -300,7 +310,7 @@ def use_case_parts(
     )
     replays = recordings is not None and recordings.asks_no_one
     check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
-    return Parts(store, clock, runs, cache(engine), payload_store, check, notify)
+    return Parts(store, clock, runs, cache(engine), payload_store, check, notify, artifact_bucket())
 
 
 def check_run(
@@ -321,6 +331,7 @@ def check_run(
         providers or all_providers,
         replays=replays,
         functions=functions,
+        bucket=artifact_bucket(),
     )
     return check_needs(plan, around)
 
@@ -414,6 +425,32 @@ def payload_store(folder: Path) -> ArtifactStore:
     from podium.artifacts.local import LocalArtifacts
 
     return LocalArtifacts(folder)
+
+
+def artifact_bucket() -> ArtifactBucket | None:
+    """Where what steps leave is copied to, if the configuration names a bucket."""
+    address = configuration().artifacts
+    return _bucket_at(address) if address is not None else None
+
+
+@cache
+def _bucket_at(address: "S3Address") -> ArtifactBucket:
+    """One for the process, so that the checks before a run and the run ask it once."""
+    from podium.artifacts.bucket import S3Bucket
+
+    return S3Bucket(address, _open_s3)
+
+
+def _open_s3(address: "S3Address") -> "S3Artifacts":
+    from podium.runtime.extras import ExtraMissing, install_hint
+
+    try:
+        from podium.artifacts.s3 import S3Artifacts
+    except ImportError as error:
+        raise ExtraMissing(
+            f"`artifacts: {address}` in the configuration file: {install_hint('s3')}"
+        ) from error
+    return S3Artifacts(address.bucket, prefix=address.prefix)
 
 
 def _seconds(given: float | None, variable: str, default: timedelta) -> timedelta:

@@ -191,3 +191,22 @@ def _seconds_of(place: Place, run_id: str) -> float:
 
     times = [datetime.fromisoformat(event["emittedAt"]) for event in place.events(run_id)]
     return (max(times) - min(times)).total_seconds()
+
+
+def test_a_rerun_is_resumed_after_its_original_was_pruned(place: Place) -> None:
+    place.write(
+        """
+        steps:
+          - {name: A, command: [sh, -c, "echo a >> done"]}
+          - {name: B, command: [test, -f, ok]}
+        """
+    )
+    (place.folder / "ok").touch()
+    place.run("run", "w.yaml", "--run-id", place.run_id)
+    (place.folder / "ok").unlink()
+    again = f"{place.run_id}-again"
+    place.run("rerun", place.run_id, "--from", "B", "--run-id", again, code=1)
+    place.run("prune", "--older-than", "0m", "--status", "COMPLETED")
+    (place.folder / "ok").touch()
+    place.run("resume", again)
+    assert (place.folder / "done").read_text() == "a\n"

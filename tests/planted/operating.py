@@ -16,6 +16,9 @@ _LOCK = "runtime/lock.py:RunLock"
 _WRITER = "stores/sqlite/writer.py:Writer"
 _HAS_NO_SLOT = "slots is not None and not rules.has_slot(...)"
 
+_UPLOADS = "runtime/tasks/uploading.py:ResultUploads"
+_RUN_ARTIFACTS = "runtime/run_artifacts.py:RunArtifacts"
+
 FAULTS: Final[list[Fault]] = [
     # --- outages ----------------------------------------------------------------------------------
     fault(
@@ -321,5 +324,123 @@ FAULTS: Final[list[Fault]] = [
         "OP12",
         "items that were never started are left out",
         swap("machine/continuing.py:_continue_loop", "loop.exit_reason == 'break'", "True"),
+    ),
+    # --- artifacts in a bucket --------------------------------------------------------------------
+    fault(
+        "OP13",
+        "files are not copied to the bucket",
+        swap(
+            f"{_UPLOADS}._stored", "[await self._file(fact) for fact in payload.get('artifacts', ())]", "[]"
+        ),
+    ),
+    fault(
+        "OP13",
+        "large values are not copied to the bucket",
+        drop(f"{_UPLOADS}._stored", "with suppress(InvalidEvent): ..."),
+    ),
+    fault(
+        "OP13",
+        "the URI of a large value is not recorded",
+        swap("runtime/spilling.py:RunValues.put", "self._bucket.uri_of(ref.sha256)", "None"),
+    ),
+    fault(
+        "OP13",
+        "runs with the same id share a prefix",
+        body("runtime/run_artifacts.py:part_name", "return run_id"),
+    ),
+    fault(
+        "OP14",
+        "a driver does not fetch files from the bucket",
+        drop("runtime/restoring.py:keep_or_restore", "await _fetch_files(...)"),
+    ),
+    fault(
+        "OP14",
+        "a directory that is looked at gets no files",
+        swap("runtime/restoring.py:restore_directory", "await _fetch_files(...)", "pass"),
+    ),
+    fault(
+        "OP14",
+        "files that could not be fetched are forgotten",
+        drop("runtime/restoring.py:restore_files", "if marks: ..."),
+    ),
+    fault(
+        "OP14",
+        "a rerun gets no files from the bucket",
+        drop("operations/rerunning.py:carry_files_over", "await restore_step_files(...)"),
+    ),
+    fault(
+        "OP14",
+        "a rerun has no copy of its own in the bucket",
+        body("engines/earlier.py:EarlierRun._take_artifacts_over", "return"),
+    ),
+    fault(
+        "OP14",
+        "a cached step gets no files from the bucket",
+        start("runtime/reusing.py:Reuse._fetch_lost", "return False"),
+    ),
+    fault(
+        "OP14",
+        "the recorded URI is not looked at",
+        swap(f"{_RUN_ARTIFACTS}._from_any", "self._bucket.holding(ref)", "None"),
+    ),
+    fault(
+        "OP15",
+        "the bucket is asked only once",
+        swap(f"{_RUN_ARTIFACTS}._patiently", "loop.time() + pause > since + self._outage", "True"),
+    ),
+    fault(
+        "OP15",
+        "the bucket is waited for without end",
+        swap(f"{_RUN_ARTIFACTS}._patiently", "loop.time() + pause > since + self._outage", "False"),
+    ),
+    fault(
+        "OP15",
+        "a step whose file is not stored completes",
+        swap(f"{_UPLOADS}._ended", "_not_stored(result, error)", "result"),
+    ),
+    fault(
+        "OP15",
+        "a cancel waits for the bucket",
+        swap(
+            f"{_UPLOADS}._ended",
+            "await stopping.wait(storing, within=None) == 'cancelled'",
+            "await asyncio.wait((storing,)) is None",
+        ),
+    ),
+    fault(
+        "OP16",
+        "the bucket is not asked before a run",
+        drop("runtime/preflight.py:check_needs", "if around.bucket is not None and ...: ..."),
+    ),
+    fault(
+        "OP16",
+        "a bucket without a legal name is accepted",
+        swap(
+            "artifacts/address.py:parse_address", "not _BUCKET.fullmatch(bucket) or '..' in bucket", "False"
+        ),
+    ),
+    fault(
+        "OP16",
+        "credentials of the bucket are not masked",
+        swap(
+            "runtime/tasks/host.py:TaskHost.of",
+            "hidden | _BUCKET_VARIABLES if bucket is not None else hidden",
+            "hidden",
+        ),
+    ),
+    fault(
+        "OP17",
+        "prune leaves the artifacts in the bucket",
+        body("operations/pruning.py:_remove_artifacts", "return"),
+    ),
+    fault(
+        "OP17",
+        "what prune could not reach is forgotten",
+        drop("operations/pruning.py:_sweep", "await _remove_artifacts(...)"),
+    ),
+    fault(
+        "OP17",
+        "prune removes the artifacts of every run with such an id",
+        swap("operations/pruning.py:_remove_artifacts", "part_name(run_id, first_event_id)", "run_id"),
     ),
 ]

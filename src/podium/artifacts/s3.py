@@ -11,12 +11,12 @@ replaced by the same bytes, in one step.
 One race is left that the local store closes with a lock: S3 cannot remove an object only if it is old. Between
 looking and removing there are milliseconds; a sweep leaves an hour.
 
-No setting leads here yet: large values of runs are kept in the store, with a copy in the run's directory.
-
 Interrupted uploads of large objects leave invisible parts that cost money. Let the bucket remove them: a lifecycle
 rule `AbortIncompleteMultipartUpload` of one day.
 """
 
+import os
+import re
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -46,6 +46,10 @@ _IN_MEMORY_BYTES: Final = 8 << 20
 _PART_BYTES: Final = 16 << 20
 _READ_BYTES: Final = 8 << 20
 _MAX_MESSAGE: Final = 300
+_ANSWER: Final = re.compile(r"<Code>(?P<code>\w+)</Code>\s*<Message>(?P<message>[^<]*)</Message>")
+_DELETE_BATCH: Final = 1000
+# Written to find out whether writing is allowed; no artifact has such a name.
+_CHECK: Final = "podium-write-check"
 
 
 class S3Artifacts:
@@ -69,7 +73,10 @@ class S3Artifacts:
         self._bucket = bucket
         self._prefix = prefix.strip("/")
         self._renew_after = renew_after
-        self._where = f"s3://{bucket}/{self._prefix}"
+        self._where = f"s3://{bucket}/{self._prefix}".rstrip("/")
+        endpoint = (
+            endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+        )
         given = {
             "endpoint": endpoint,
             "region": region,
@@ -132,6 +139,21 @@ class S3Artifacts:
                     if is_sha256(name):
                         yield StoredArtifact(name, found["size"], found["last_modified"])
 
+    async def delete_all(self) -> None:
+        """Everything below the prefix, whatever its name."""
+        assert self._prefix, "a whole bucket is never emptied"
+        paths: list[str] = []
+        with self._asking():
+            async for page in obstore.list(self._store, prefix=self._prefix):
+                paths += [found["path"] for found in page]
+            for start in range(0, len(paths), _DELETE_BATCH):
+                await obstore.delete_async(self._store, paths[start : start + _DELETE_BATCH])
+
+    def check(self) -> None:
+        """Raises `ArtifactStoreUnavailable` if nothing can be written here now. Blocks."""
+        with self._asking():
+            obstore.put(self._store, f"{self._prefix}/{_CHECK}".lstrip("/"), b"")
+
     # --- requests --------------------------------------------------------------------------------
 
     async def _is_young(self, name: str, size: int) -> bool:
@@ -168,14 +190,21 @@ class S3Artifacts:
         try:
             yield
         except (BaseError, OSError) as error:
-            reason = reason_of(error).partition("\n")[0][:_MAX_MESSAGE]
             raise ArtifactStoreUnavailable(
-                f"artifacts in {self._where} cannot be read or written: {reason}. Nothing was acknowledged. "
+                f"artifacts in {self._where} cannot be read or written: {_answer_in(error)}. Nothing was acknowledged. "
                 "Check that the bucket is there, its address and the credentials, then try again."
             ) from error
 
     def _key_of(self, name: str) -> str:
         return f"{self._prefix}/{name[:2]}/{name[2:]}".lstrip("/")
+
+
+def _answer_in(error: Exception) -> str:
+    """What the server said. Not all of its answer: that names the key that the request was signed with."""
+    text = reason_of(error)
+    if found := _ANSWER.search(text):
+        return f"{found['code']}: {found['message'].rstrip('. ')}"[:_MAX_MESSAGE]
+    return text.partition("\n")[0].partition("<")[0].rstrip(":. ")[:_MAX_MESSAGE]
 
 
 async def _gather(block: bytes, gathered: IO[bytes]) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from podium.cli.hints import given_runs
+from podium.cli.hints import given_runs, say
 from podium.cli.output import print_json, spelled_json
 from podium.cli.paths import GivenPath
 from podium.cli.storing import json_option, store_option, tenant_option, using_store
@@ -18,7 +18,7 @@ from podium.operations.transfer import check_header, export_run, import_run
 from podium.ports.store import CreatedRun, Store
 from podium.runtime.restoring import files_to_keep
 from podium.runtime.rundir import RunDirectory
-from podium.wiring import payload_store, runs_folder, system_clock
+from podium.wiring import artifact_bucket, payload_store, runs_folder, system_clock
 
 # An import is one transaction and is held in memory.
 _MAX_BYTES: Final = 4 << 30
@@ -116,11 +116,20 @@ def prune(
 
     async def work(opened: Store) -> list[Pruned]:
         pruning = prune_by_policy(
-            opened, system_clock(), tenant, ages, dry_run=dry_run, runs=runs_folder(given_runs())
+            opened,
+            system_clock(),
+            tenant,
+            ages,
+            dry_run=dry_run,
+            runs=runs_folder(given_runs()),
+            bucket=artifact_bucket(),
         )
         return [one async for one in pruning]
 
     pruned = using_store(store, work)
+    for one in pruned:
+        if one.left_behind is not None:
+            say(f"warning: {one.run.identity.run_id}: {one.left_behind}", err=True)
     if as_json:
         print_json(
             [

@@ -80,6 +80,7 @@ async def _check_id(parts: LocalParts, run_id: RunId) -> None:
 async def _check_needs(parts: LocalParts, request: RunRequest, run_id: RunId) -> None:
     plan = request.plan
     await parts.fetch_secrets(plan)
+    await parts.reach_bucket()
     parts.check(plan, request.workspace).require()
     if any(isinstance(s.body, Agent) and s.body.workspace == "worktree" for s in steps_of(plan.workflow)):
         from podium.runtime.tasks import worktrees

@@ -1,11 +1,13 @@
 """What a run takes over from an earlier one: everything before a step (rerun), or what has not changed since."""
 
 import contextlib
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from podium.engines.parts import LocalParts
-from podium.errors import PodiumError
+from podium.errors import PodiumError, RunNotFound
+from podium.log.events import encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Lease
 from podium.log.payloads import RunQueued
@@ -22,6 +24,7 @@ from podium.runtime.reusing import (
     results_beside,
 )
 from podium.runtime.spilling import is_value, put_back
+from podium.runtime.step_files import refs_in
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.world import Tasks, World
 
@@ -51,6 +54,7 @@ class EarlierRun:
         takeovers = Takeovers(self._store, self._plan, run.plan_sha256, run.identity, world.payloads)
         earlier = Original(self._original, plan_sha256, self._step)
         takeover = await takeovers.of(earlier, started, self._parts.now())
+        await self._take_artifacts_over(write.payload for write in takeover.writes)
         appended = await self._store.append(run_id, takeover.writes, fence=lease.fence)
         for observer in world.observers:
             observer([one.record for one in appended])
@@ -69,12 +73,24 @@ class EarlierRun:
             if is_value(name):
                 await self._parts.values(run_id)().put(content, kind="payload")
 
+    async def _take_artifacts_over(self, payloads: Iterable[bytes]) -> None:
+        """They also refer to what the earlier run has in the bucket, which goes when that run is pruned."""
+        own = self._parts.bucket_of(self._run.identity.run_id)
+        earlier = self._parts.bucket_of(self._original)
+        if own is not None and earlier is not None:
+            for ref in refs_in(payloads):
+                await own.take_over(ref, earlier)
+
     async def with_results(self, tasks: Tasks) -> Tasks:
-        """The tasks of a rerun: some have ended in the earlier run."""
+        """The tasks of a rerun: some have ended in the earlier run. If that was pruned, they are carried out."""
         if not self._is_rerun:
             return tasks
-        earlier = await results_before(self._store, self._original, self._step) or {}
-        earlier |= await results_beside(self._store, self._original, self._plan, self._step)
+        try:
+            earlier = await results_before(self._store, self._original, self._step) or {}
+            earlier |= await results_beside(self._store, self._original, self._plan, self._step)
+        except RunNotFound:
+            return tasks
+        await self._take_artifacts_over(encode_payload(result.payload) for result in earlier.values())
         values = self._parts.values(self._original)()
         for result in earlier.values():
             await put_back(result.payload, values)
@@ -83,7 +99,7 @@ class EarlierRun:
     async def reuse(self, host: TaskHost) -> Reuse:
         cached = partial(cached_results, self._store, self._run)
         values = lambda run_id: self._parts.values(run_id)()  # noqa: E731
-        return Reuse(host, self._parts.runs, cached, await self._unchanged(), values)
+        return Reuse(host, self._parts.runs, cached, await self._unchanged(), values, self._parts.bucket_of)
 
     async def _unchanged(self) -> Before | None:
         """What has been pruned meanwhile is not known any more: everything is carried out."""

@@ -56,8 +56,9 @@ async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) 
     if run.head > 1 or directory.is_lost:
         from podium.runtime.restoring import keep_or_restore
 
-        await keep_or_restore(parts.store, directory, run, parts.artifacts)
+        await keep_or_restore(parts.store, directory, run, parts.artifacts, parts.bucket_of(run_id))
     await parts.fetch_secrets(plan)
+    await parts.reach_bucket()
     workspace = _workspace(parts, run, plan, directory, check=check)
     if alone and run.head > 1:
         directory.remove_leftovers()  # of a process that drove it before us

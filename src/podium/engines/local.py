@@ -32,7 +32,7 @@ from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Concurrency, Plan
-from podium.ports.artifacts import ArtifactStore
+from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
@@ -49,6 +49,8 @@ from podium.runtime.outages import OUTAGE
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.reopening import Reopening
+from podium.runtime.run_artifacts import OUTAGE as ARTIFACT_OUTAGE
+from podium.runtime.run_artifacts import parts_of
 from podium.runtime.run_views import RunViews
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.state_file import StateFile
@@ -101,6 +103,8 @@ class LocalEngine:
         lock_wait: timedelta = LOCK_WAIT,
         outage: timedelta = OUTAGE,
         artifacts: Callable[[Path], ArtifactStore] | None = None,
+        bucket: ArtifactBucket | None = None,
+        artifact_outage: timedelta = ARTIFACT_OUTAGE,
         providers: "Callable[[], Providers] | None" = None,
         recordings: "Recordings | None" = None,
     ) -> None:
@@ -114,6 +118,8 @@ class LocalEngine:
             lock_wait=lock_wait,
             outage=outage,
             artifacts=artifacts,
+            bucket=bucket,
+            bucket_of=parts_of(bucket, store, artifact_outage),
             providers=providers,
             recordings=recordings,
         )

@@ -15,13 +15,14 @@ from podium.log.ids import RunId
 from podium.log.times import Timestamp, timestamp
 from podium.plan.loading import located_steps, steps_of
 from podium.plan.plan import PLAIN_WORK, Agent, Call, Plan
-from podium.ports.artifacts import ArtifactStore
+from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import Notice
 from podium.ports.secrets import SecretLookup
 from podium.ports.store import Store
 from podium.runtime.outages import Outages
 from podium.runtime.preflight import Readiness, Surroundings, check_needs, known_secrets
+from podium.runtime.run_artifacts import RunArtifacts
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import RunValues, values_of
 from podium.runtime.tasks.host import TaskHost
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings
 
 _T = TypeVar("_T")
+
+
+def _no_bucket(_run_id: str) -> RunArtifacts | None:
+    return None
 
 
 class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +52,10 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
     outage: timedelta
     # Where a run's large values are kept, below its directory; made when there is one.
     artifacts: Callable[[Path], ArtifactStore] | None
+    # Where what steps leave is copied to, if one is configured.
+    bucket: ArtifactBucket | None = None
+    # By run: its part of the bucket. One and the same for all who ask within this process.
+    bucket_of: Callable[[str], RunArtifacts | None] = _no_bucket
     # Who answers agent steps; asked for by the first plan that has one.
     providers: "Callable[[], Providers] | None"
     # Where answers of agents are kept, or come from.
@@ -60,7 +69,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
 
     def values(self, run_id: str) -> Callable[[], RunValues]:
         """Values too large for an event; the folder of their copies is made for the first of them."""
-        return values_of(self.store, run_id, self.directory(run_id), self.artifacts)
+        return values_of(self.store, run_id, self.directory(run_id), self.artifacts, self.bucket_of(run_id))
 
     def outages(self, run_id: RunId, notify: Callable[[Notice], None] | None = None) -> Outages:
         return Outages(run_id, self.now, budget=self.outage, notify=notify)
@@ -95,13 +104,21 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         )
         if isinstance(self.secrets, SecretLookup):
             names |= self.secrets.variables
-        return TaskHost.of(self.directory(run_id), workspace, names, values, of_providers, self.inline)
+        bucket = self.bucket_of(run_id)
+        return TaskHost.of(
+            self.directory(run_id), workspace, names, values, of_providers, self.inline, bucket
+        )
 
     async def fetch_secrets(self, plan: Plan) -> None:
         """Beside the event loop: a source may take long to answer, and other runs of this process continue."""
         names = _secret_names(plan)
         if names and isinstance(self.secrets, SecretLookup):
             await asyncio.to_thread(self.secrets.prefetch, names)
+
+    async def reach_bucket(self) -> None:
+        """The same for the bucket: `check` finds the answer."""
+        if self.bucket is not None:
+            await asyncio.to_thread(self.bucket.problem)
 
     def providers_for(self, plan: Plan) -> "Providers | None":
         if self.providers is None or not any(isinstance(s.body, Agent) for s in steps_of(plan.workflow)):
@@ -125,7 +142,13 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         replays = self.recordings is not None and self.recordings.asks_no_one
         functions = frozenset(self.inline)
         around = Surroundings(
-            workspace, os.environ, self.secrets, self.providers, replays=replays, functions=functions
+            workspace,
+            os.environ,
+            self.secrets,
+            self.providers,
+            replays=replays,
+            functions=functions,
+            bucket=self.bucket,
         )
         return check_needs(plan, around)
 

@@ -7,11 +7,13 @@ import msgspec
 
 from podium.log.runs import Run
 from podium.plan.plan import Plan
+from podium.ports.artifacts import ArtifactBucket
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine
 from podium.ports.store import Store
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
+from podium.runtime.run_artifacts import RunArtifacts
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, RunValues, values_of
 from podium.text import visible
@@ -30,12 +32,18 @@ class Parts(msgspec.Struct, frozen=True):
     check: Callable[[Plan, Path], Readiness]
     # Called with what a person should know and the answer does not contain: a warning, or what was repaired.
     notify: Callable[[str], None]
+    # Where what steps leave is copied to, if one is configured.
+    bucket: ArtifactBucket | None = None
 
     def directory(self, run_id: str) -> RunDirectory:
         return RunDirectory(self.runs, run_id)
 
     def values(self, run_id: str) -> Callable[[], RunValues]:
-        return values_of(self.store, run_id, self.directory(run_id), self.payloads)
+        return values_of(self.store, run_id, self.directory(run_id), self.payloads, self.bucket_of(run_id))
+
+    def bucket_of(self, run_id: str) -> RunArtifacts | None:
+        """The run's part of the bucket, for reading: one that does not answer is not waited for."""
+        return RunArtifacts(self.bucket, self.store, run_id) if self.bucket is not None else None
 
     async def plan_of(self, run: Run) -> Plan:
         return await load_plan(self.store, self.directory(run.identity.run_id), run)
@@ -50,7 +58,8 @@ class Parts(msgspec.Struct, frozen=True):
         if directory.is_lost:
             from podium.runtime.restoring import restore_directory
 
-            missing = await restore_directory(self.store, self.clock, directory, run, self.payloads)
+            bucket = self.bucket_of(run.identity.run_id)
+            missing = await restore_directory(self.store, self.clock, directory, run, self.payloads, bucket)
             if missing is not None:
                 self.notify(_describe_restored(directory, missing))
         return directory
@@ -65,6 +74,6 @@ def require(readiness: Readiness, notify: Callable[[str], None]) -> None:
 def _describe_restored(directory: RunDirectory, missing: list[str]) -> str:
     lines = [f"{visible(str(directory.path))} was missing and is rebuilt from the store."]
     if missing:
-        lines.append("Files of steps are in no store; the log mentions these, which are gone:")
+        lines.append("Files of steps are not in the store; the log mentions these, which are missing:")
         lines += [f"  {visible(name)}" for name in missing]
     return "\n".join(lines)

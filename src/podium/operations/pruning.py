@@ -1,7 +1,9 @@
 """Remove runs that ended long ago. Never by itself: somebody asks for it.
 
-A run's directory, with its logs and artifacts, goes with it. It is marked first, then the run is removed from the store
-and then the directory: what a crash leaves between the two is swept away the next time.
+A run's directory, with its logs and artifacts, goes with it, and so does its part of the bucket, if one is configured.
+The directory is marked first, then the run is removed from the store, then the rest: what a crash, or a bucket that
+does not answer, leaves behind is swept away the next time. The mark holds the id of the run's first event, which names
+its part of the bucket.
 """
 
 import shutil
@@ -10,19 +12,26 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from podium.errors import RunNotFound, RunNotPrunable
-from podium.log.ids import RunId
+from podium.errors import PodiumError, RunNotFound, RunNotPrunable
+from podium.files import read_regular
+from podium.log.ids import RunId, check_uuid4
 from podium.log.runs import Run, RunQuery
 from podium.log.times import timestamp
 from podium.log.transitions import TERMINAL, RunStatus
+from podium.permissions import folder_mode
+from podium.ports.artifacts import ArtifactBucket
 from podium.ports.clock import Clock
 from podium.ports.store import Store
+from podium.runtime.run_artifacts import part_name
+from podium.runtime.rundir import write_atomically
 
 
 class Pruned(NamedTuple):
     run: Run
     # Why it was left in place; None if it was removed, or would be.
-    kept_because: str | None
+    kept_because: str | None = None
+    # What of it could not be removed yet.
+    left_behind: str | None = None
 
 
 async def prune_by_policy(
@@ -33,10 +42,11 @@ async def prune_by_policy(
     *,
     dry_run: bool = False,
     runs: Path | None = None,
+    bucket: ArtifactBucket | None = None,
 ) -> AsyncIterator[Pruned]:
     """Remove the ended runs of a tenant that are older than the policy allows for their status."""
     if runs is not None and not dry_run:
-        await _sweep(store, runs)
+        await _sweep(store, runs, bucket)
     for age in sorted(set(policy.values())):
         statuses = frozenset(status for status, kept in policy.items() if kept == age)
         async for one in prune_runs(
@@ -47,6 +57,7 @@ async def prune_by_policy(
             statuses=statuses,
             dry_run=dry_run,
             runs=runs,
+            bucket=bucket,
             sweep=False,
         ):
             yield one
@@ -61,51 +72,90 @@ async def prune_runs(
     statuses: frozenset[RunStatus] = TERMINAL,
     dry_run: bool = False,
     runs: Path | None = None,
+    bucket: ArtifactBucket | None = None,
     sweep: bool = True,
 ) -> AsyncIterator[Pruned]:
     """Remove the ended runs of a tenant that were created before then, one transaction each."""
     if runs is not None and sweep and not dry_run:
-        await _sweep(store, runs)
+        await _sweep(store, runs, bucket)
     before = timestamp(clock.now() - older_than)
     cursor = None
     while True:
         query = RunQuery(created_before=before, statuses=statuses & TERMINAL, limit=200, cursor=cursor)
         page = await store.runs.page(tenant_id, query)
         for run in page.runs:
-            kept_because = None
-            if not dry_run:
-                kept_because = await _prune(store, run.identity.run_id, runs)
-            yield Pruned(run, kept_because)
+            yield Pruned(run) if dry_run else await _prune(store, run, runs, bucket)
         cursor = page.cursor
         if cursor is None:
             return
 
 
-async def _prune(store: Store, run_id: RunId, runs: Path | None) -> str | None:
+async def _prune(store: Store, run: Run, runs: Path | None, bucket: ArtifactBucket | None) -> Pruned:
+    run_id = run.identity.run_id
     directory = runs / run_id if runs is not None else None
-    mark = directory / _MARK if directory is not None and directory.is_dir() else None
-    if mark is not None:
-        mark.touch()
+    first = await _first_event(store, run_id) if bucket is not None else None
+    mark = _mark(directory, first) if directory is not None and (first or directory.is_dir()) else None
     try:
         await store.prune(run_id)
     except RunNotPrunable as refused:
         if mark is not None:
             mark.unlink(missing_ok=True)
-        return str(refused)
+        return Pruned(run, str(refused))
+    try:
+        await _remove_artifacts(bucket, run_id, first)
+    except PodiumError as error:
+        return Pruned(run, left_behind=f"its artifacts are not removed; the next prune tries again: {error}")
     if mark is not None and directory is not None:
         shutil.rmtree(directory, ignore_errors=True)
-    return None
+    return Pruned(run)
 
 
-async def _sweep(store: Store, runs: Path) -> None:
-    """Directories that were marked and whose run is gone."""
+def _mark(directory: Path, first_event_id: str | None) -> Path:
+    # A run that another machine has driven may have no directory here.
+    directory.mkdir(mode=folder_mode(), parents=True, exist_ok=True)
+    mark = directory / _MARK
+    write_atomically(mark, (first_event_id or "").encode(), durable=False)
+    return mark
+
+
+async def _sweep(store: Store, runs: Path, bucket: ArtifactBucket | None) -> None:
+    """Directories that were marked and whose run is gone; its id may be that of a new run by now."""
     for mark in runs.glob(f"*/{_MARK}"):
+        run_id = RunId(mark.parent.name)
+        present, marked = await _first_event(store, run_id), _marked_event(mark)
         try:
-            await store.get_run(RunId(mark.parent.name))
-        except RunNotFound:
+            if marked != present:
+                await _remove_artifacts(bucket, run_id, marked)
+        except PodiumError:
+            continue
+        if present is None:
             shutil.rmtree(mark.parent, ignore_errors=True)
         else:
             mark.unlink(missing_ok=True)
 
 
+async def _remove_artifacts(bucket: ArtifactBucket | None, run_id: RunId, first_event_id: str | None) -> None:
+    if bucket is not None and first_event_id is not None:
+        await bucket.remove(part_name(run_id, first_event_id))
+
+
+async def _first_event(store: Store, run_id: RunId) -> str | None:
+    try:
+        records = await store.read(run_id, limit=1)
+    except RunNotFound:
+        return None
+    return records[0].event_id if records else None
+
+
+def _marked_event(mark: Path) -> str | None:
+    """Steps can write a mark of their own: what is not an id of an event names nothing."""
+    try:
+        marked = read_regular(mark, max_bytes=_MAX_MARK, what="the id of an event").decode("ascii", "replace")
+        check_uuid4("event", marked)
+    except (PodiumError, OSError):
+        return None
+    return marked
+
+
 _MARK: Final = ".pruned"
+_MAX_MARK: Final = 100

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from shlex import quote
 
 import msgspec
@@ -18,7 +17,7 @@ from podium.ports.engine import RunRequest
 from podium.runtime.plan_file import load_source
 from podium.runtime.reading import queued_of
 from podium.runtime.reusing import results_before
-from podium.runtime.rundir import RunDirectory
+from podium.runtime.step_files import restore_step_files
 from podium.runtime.workspaces import workspace_of
 
 
@@ -81,8 +80,11 @@ async def _request(parts: Parts, run: Run, plan: Plan, env_files: Sequence[EnvFi
     )
 
 
-def carry_files_over(runs: Path, original: RunId, run_id: RunId) -> None:
-    """The files that steps of the earlier run have kept."""
-    before, now = RunDirectory(runs, original), RunDirectory(runs, run_id)
+async def carry_files_over(parts: Parts, original: RunId, run_id: RunId) -> None:
+    """The files that steps of the earlier run have kept; from the bucket, if this machine does not have them."""
+    before, now = parts.directory(original), parts.directory(run_id)
     if before.artifacts.exists():
         shutil.copytree(before.artifacts, now.artifacts, symlinks=True, dirs_exist_ok=True)
+    bucket = parts.bucket_of(original)
+    if bucket is not None and (before.is_lost or before.lacks_files.exists()):
+        await restore_step_files(parts.store, original, now.artifacts, bucket)

@@ -16,5 +16,5 @@ async def start_run(
     if request.original_run_id is not None:
         from podium.operations.rerunning import carry_files_over
 
-        carry_files_over(parts.runs, RunId(request.original_run_id), run_id)
+        await carry_files_over(parts, RunId(request.original_run_id), run_id)
     return ReadyRun(run_id)

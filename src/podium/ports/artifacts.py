@@ -61,6 +61,30 @@ class ArtifactStore(Protocol):
         ...
 
 
+class ArtifactBucket(Protocol):
+    """Keeps what the steps of all runs leave, where other machines reach it: a store for each run."""
+
+    def __str__(self) -> str:
+        """Its address, for people."""
+        ...
+
+    def store(self, name: str) -> ArtifactStore:
+        """The part of it with this name, such as `run id/event id`."""
+        ...
+
+    def holding(self, ref: ArtifactRef) -> ArtifactStore | None:
+        """The store that the URI of a reference names, here or in another bucket; None if it names none."""
+        ...
+
+    async def remove(self, name: str) -> None:
+        """Remove everything in the part with this name."""
+        ...
+
+    def problem(self) -> PodiumError | None:
+        """Why nothing can be written to it now. Blocks; a success is remembered for a while."""
+        ...
+
+
 class ArtifactNotFound(PodiumError):
     code = "ARTIFACT_NOT_FOUND"
 
@@ -75,3 +99,9 @@ class ArtifactStoreUnavailable(PodiumError):
     """The store cannot read or write at the moment; nothing was acknowledged."""
 
     code = "ARTIFACT_STORE_UNAVAILABLE"
+
+
+class BucketUnreachable(PodiumError):
+    """Found before a run starts: the configured bucket cannot be written."""
+
+    code = "ARTIFACT_BUCKET_UNREACHABLE"

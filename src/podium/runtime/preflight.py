@@ -4,8 +4,8 @@ Everything that would fail later for certain is found here, all at once: a run m
 find that a key is missing. Steps that may never be reached count, too. What an earlier step could still bring, the
 program of a command, is a warning.
 
-Nothing is executed or sent, except that configured sources of secrets are read. The environment is an argument: what an
-environment file adds counts like the rest.
+Nothing is executed or sent, except that configured sources of secrets are read, and that a configured bucket is written
+to. The environment is an argument: what an environment file adds counts like the rest.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +19,7 @@ from podium.errors import PodiumError
 from podium.log.redaction import SHORTEST
 from podium.plan.loading import LocatedStep, located_steps
 from podium.plan.plan import PLAIN_WORK, Agent, Command, Http, Plan, Python, Work
+from podium.ports.artifacts import ArtifactBucket
 from podium.ports.secrets import SecretLookup, SecretNotFound, SecretProviderFailed
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.tasks.host import SecretMissing
@@ -42,6 +43,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     replays: bool = False
     # Functions of this process that Python steps may call by name.
     functions: frozenset[str] = frozenset()
+    # Where what steps leave is copied to, if one is configured.
+    bucket: ArtifactBucket | None = None
 
     def __repr__(self) -> str:
         """Without values of the environment."""
@@ -93,6 +96,8 @@ def check_needs(plan: Plan, around: Surroundings) -> Readiness:
         *_extra_problems(steps),
         *_function_problems(steps, around),
     ]
+    if around.bucket is not None and (unreachable := around.bucket.problem()) is not None:
+        problems.append(unreachable)
     if around.providers is not None and any(isinstance(found.step.body, Agent) for found in steps):
         from podium.runtime.preflight_agents import agent_problems
 

@@ -1,11 +1,13 @@
 """A run's directory made again from the store: everything in it that follows from the log.
 
-Plan, workflow file, large values, `state.json` and both logs come back. What steps left behind does not: their files
-and what they printed are in no store, and are named.
+Plan, workflow file, large values, `state.json` and both logs come back. So do the files that steps have left, if a
+bucket is configured; what they printed does not. What is missing is named.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 
+from podium.errors import PodiumError
 from podium.log.artifacts import ArtifactRef
 from podium.log.events import EventRecord
 from podium.log.leases import Fence, Lease
@@ -19,24 +21,32 @@ from podium.runtime.journal import Journal
 from podium.runtime.lock import RunLock, RunLocked
 from podium.runtime.plan_file import PLAN, is_plan_file, load_plan
 from podium.runtime.reading import records_of
+from podium.runtime.run_artifacts import RunArtifacts
 from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import RunDirectory, write_atomically
 from podium.runtime.spilling import MakeFolder, RunValues, is_value, value_name, values_of
 from podium.runtime.state_file import StateFile
+from podium.runtime.step_files import recorded_in, restore_step_files
 from podium.runtime.tasks.order import TaskResult
 from podium.runtime.world import World
 
 
 async def restore_directory(
-    store: Store, clock: Clock, directory: RunDirectory, run: Run, folder: MakeFolder
+    store: Store,
+    clock: Clock,
+    directory: RunDirectory,
+    run: Run,
+    folder: MakeFolder,
+    bucket: RunArtifacts | None = None,
 ) -> list[str] | None:
     """Make a lost directory again; None if it is not lost, or another process is at it.
 
-    Returns the files that the log mentions and that cannot be made again, by their names in the directory.
+    Returns the files that the log mentions and that cannot be made again, by their names in the directory. A bucket
+    that does not answer keeps no one from reading the rest: a driver fetches from it again.
     """
     if not directory.is_lost or not await store.list_kept(run.identity.run_id):
         return None
-    values = values_of(store, run.identity.run_id, directory, folder)
+    values = values_of(store, run.identity.run_id, directory, folder, bucket)
     lock = RunLock(directory.lock, run.identity.run_id)
     directory.make()
     try:
@@ -45,7 +55,9 @@ async def restore_directory(
         return None
     try:
         await write_views(store, clock, directory, run, values)
-        await restore_files(store, directory, run, values())
+        await restore_files(store, directory, run, values(), marks=bucket is not None)
+        with contextlib.suppress(PodiumError):
+            await _fetch_files(store, directory, run, bucket)
         return [
             name for name in await _mentioned(store, run, directory) if not (directory.path / name).exists()
         ]
@@ -53,9 +65,16 @@ async def restore_directory(
         lock.release()
 
 
-async def restore_files(store: Store, directory: RunDirectory, run: Run, values: RunValues) -> None:
-    """What the store keeps for the run and its directory does not have; the plan last: with it, the rest is there."""
+async def restore_files(
+    store: Store, directory: RunDirectory, run: Run, values: RunValues, *, marks: bool
+) -> None:
+    """What the store keeps for the run and its directory does not have; the plan last: with it, the rest is there.
+
+    `marks`: the files of steps are fetched later.
+    """
     run_id = run.identity.run_id
+    if marks:
+        directory.lacks_files.touch()
     names = [kept.name for kept in await store.list_kept(run_id)]
     write_run_file(directory, run)
     for name in sorted(names, key=lambda name: name == PLAN):
@@ -63,6 +82,12 @@ async def restore_files(store: Store, directory: RunDirectory, run: Run, values:
             await values.copy(await store.kept(run_id, name))
         elif is_plan_file(name):
             write_atomically(directory.path / name, await store.kept(run_id, name), durable=False)
+
+
+async def _fetch_files(store: Store, directory: RunDirectory, run: Run, bucket: RunArtifacts | None) -> None:
+    if bucket is not None and directory.lacks_files.exists():
+        await restore_step_files(store, run.identity.run_id, directory.artifacts, bucket)
+        directory.lacks_files.unlink(missing_ok=True)
 
 
 async def files_to_keep(directory: RunDirectory, make: MakeFolder | None) -> dict[str, bytes]:
@@ -77,13 +102,24 @@ async def files_to_keep(directory: RunDirectory, make: MakeFolder | None) -> dic
     return contents
 
 
-async def keep_or_restore(store: Store, directory: RunDirectory, run: Run, make: MakeFolder | None) -> None:
-    """What a run needs is in the store and in its directory; whichever lacks it gets it from the other."""
+async def keep_or_restore(
+    store: Store,
+    directory: RunDirectory,
+    run: Run,
+    make: MakeFolder | None,
+    bucket: RunArtifacts | None = None,
+) -> None:
+    """What a run needs is in the store and in its directory; whichever lacks it gets it from the other.
+
+    Files of steps that the directory lacks come from the bucket.
+    """
     run_id = run.identity.run_id
     if run.head > 1 and not await store.list_kept(run_id):
         await store.keep(run_id, await files_to_keep(directory, make))
     elif directory.is_lost:
-        await restore_files(store, directory, run, values_of(store, run_id, directory, make)())
+        values = values_of(store, run_id, directory, make, bucket)()
+        await restore_files(store, directory, run, values, marks=bucket is not None)
+    await _fetch_files(store, directory, run, bucket)
 
 
 async def write_views(
@@ -112,13 +148,10 @@ async def _mentioned(store: Store, run: Run, directory: RunDirectory) -> list[st
 
 def _files_of(record: EventRecord, directory: RunDirectory) -> Iterator[str]:
     """The files that the end of a step tells of: what it kept, and what it printed, if that was anything."""
-    if b'"artifacts"' not in record.payload and b'"output"' not in record.payload:
-        return
-    end = payload_of(record, StepEnd)
-    for artifact in end.artifacts:
+    for artifact in recorded_in(record):
         if artifact.path is not None:
             yield f"{directory.artifacts.name}/{artifact.path}"
-    if end.output:
+    if b'"output"' in record.payload and payload_of(record, StepEnd).output:
         log = directory.step_file(str(record.step_id), record.logical_attempt_id, "out")
         yield str(log.relative_to(directory.path))
 

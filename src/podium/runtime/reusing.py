@@ -19,7 +19,7 @@ from podium.errors import PodiumError
 from podium.expressions.templates import render
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
-from podium.log.payloads import StepEnd, fields_of, payload_of
+from podium.log.payloads import RecordedArtifact, StepEnd, fields_of, payload_of
 from podium.log.runs import Run, RunQuery
 from podium.machine.commands import RunTask
 from podium.plan.loading import plan_path, walk
@@ -27,6 +27,7 @@ from podium.plan.plan import PLAIN_WORK, Plan, Step
 from podium.ports.store import EventLog, Store
 from podium.runtime.fingerprints import Fingerprints, digest_of
 from podium.runtime.reading import READ_BATCH, records_of
+from podium.runtime.run_artifacts import RunArtifacts
 from podium.runtime.rundir import RunDirectory, inside, write_atomically
 from podium.runtime.spilling import Values, hydrate, is_spilled
 from podium.runtime.tasks.host import TaskHost
@@ -188,7 +189,9 @@ class Reuse:
         cached: Callable[[], Awaitable[dict[str, EventRecord]]],
         before: Before | None = None,
         values: Callable[[RunId], Values] | None = None,
+        bucket_of: Callable[[str], RunArtifacts | None] | None = None,
     ) -> None:
+        self._bucket_of = bucket_of
         self._host = host
         self._runs = runs
         self._look_up = cached
@@ -255,7 +258,9 @@ class Reuse:
         payload = await self._payload(record)
         for name in _NOT_TAKEN_OVER:
             payload.pop(name, None)
-        await asyncio.to_thread(self._restore, order, record.run.run_id, payload.get("artifacts") or [])
+        files = payload.get("artifacts") or []
+        is_fetched = await self._fetch_lost(record.run.run_id, files)
+        await asyncio.to_thread(self._restore, order, record.run.run_id, [] if is_fetched else files)
         payload["reusedFrom"] = {
             "runId": record.run.run_id,
             "stepId": record.step_id,
@@ -272,6 +277,20 @@ class Reuse:
             return await hydrate(record.payload, self._values(record.run.run_id))
         except PodiumError as error:
             raise NotTheSame(f"its large values are gone: {error}") from error
+
+    async def _fetch_lost(self, run_id: RunId, artifacts: list[dict[str, str]]) -> bool:
+        """The files of a run that has no directory on this machine, straight to where they are needed."""
+        bucket = self._bucket_of(run_id) if artifacts and self._bucket_of is not None else None
+        if bucket is None or RunDirectory(self._runs, run_id).artifacts.exists():
+            return False
+        try:
+            for kept in artifacts:
+                recorded = msgspec.convert(kept, RecordedArtifact)
+                target = inside(self._host.directory.artifacts, recorded.path or "", what="artifact")
+                await bucket.fetch(recorded.ref(), target)
+        except (OSError, msgspec.ValidationError, PodiumError) as error:
+            raise NotTheSame(f"its files cannot be fetched: {reason_of(error)}") from error
+        return True
 
     def _restore(self, order: TaskOrder, run_id: RunId, artifacts: list[dict[str, str]]) -> None:
         """The files that the step has left, if they still are what it wrote."""

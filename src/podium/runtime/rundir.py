@@ -73,6 +73,11 @@ class RunDirectory:
         return self.path / ".cancel"
 
     @property
+    def lacks_files(self) -> Path:
+        """Exists while the files of steps have not been fetched into a directory that was made again."""
+        return self.path / ".files-missing"
+
+    @property
     def env_key(self) -> Path:
         """The key of the digests of environment files."""
         return self.path / ".env-key"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,9 @@ from podium.ports.artifacts import ArtifactNotFound, ArtifactStore
 from podium.ports.store import Contents
 from podium.runtime.rundir import RunDirectory
 
+if TYPE_CHECKING:
+    from podium.runtime.run_artifacts import RunArtifacts
+
 SPILL_FROM_BYTES: Final = 64 * 1024
 NEVER_SPILLED: Final = frozenset({"error", "exitCode", "reasonCode", "usage"})
 _MARK: Final = "$artifact"
@@ -31,10 +34,14 @@ _KIND: Final = "payload"
 MakeFolder: TypeAlias = Callable[[Path], ArtifactStore]
 
 
-class Values(Protocol):
-    """Where large values go, and come from."""
+class ValueSink(Protocol):
+    """Where large values go."""
 
     async def put(self, content: bytes, /, *, kind: str) -> ArtifactRef: ...
+
+
+class Values(ValueSink, Protocol):
+    """And come from."""
 
     async def read(self, ref: ArtifactRef) -> bytes: ...
 
@@ -49,21 +56,30 @@ def is_value(name: str) -> bool:
 
 
 class RunValues:
-    """The values of a run: in the store, and a copy of each in the run's directory."""
+    """The values of a run: in the store, and a copy of each in the run's directory.
+
+    `bucket`: has those that steps have left, if one is configured; a task puts them there before its end is recorded.
+    """
 
     def __init__(
-        self, contents: Contents, run_id: str, copies: Callable[[], ArtifactStore] | None = None
+        self,
+        contents: Contents,
+        run_id: str,
+        copies: Callable[[], ArtifactStore] | None = None,
+        bucket: "RunArtifacts | None" = None,
     ) -> None:
         self._contents = contents
         self._run_id = RunId(run_id)
         self._copies = copies
+        self._bucket = bucket
 
     async def put(self, content: bytes, /, *, kind: str) -> ArtifactRef:
         ref = _ref_of(content, kind)
         assert ref.sha256 is not None
         await self._contents.keep(self._run_id, {value_name(ref.sha256): content})
         await self.copy(content)
-        return ref
+        uri = self._bucket.uri_of(ref.sha256) if self._bucket is not None else None
+        return msgspec.structs.replace(ref, uri=uri) if uri is not None else ref
 
     async def copy(self, content: bytes) -> None:
         """Into the directory only. A full disk there does not change how the run goes."""
@@ -76,6 +92,9 @@ class RunValues:
         try:
             return await self._contents.kept(self._run_id, name)
         except ContentMissing:
+            if self._bucket is not None:
+                with contextlib.suppress(PodiumError):  # the directory may have it
+                    return await self._bucket.read(ref)
             if self._copies is None:
                 raise
         # A run that an earlier version has begun.
@@ -86,11 +105,15 @@ class RunValues:
 
 
 def values_of(
-    contents: Contents, run_id: str, directory: RunDirectory, make: MakeFolder | None
+    contents: Contents,
+    run_id: str,
+    directory: RunDirectory,
+    make: MakeFolder | None,
+    bucket: "RunArtifacts | None" = None,
 ) -> Callable[[], RunValues]:
     """The folder of the copies is made for the first of them."""
     copies = cache(lambda: make(directory.payloads)) if make is not None else None
-    return cache(lambda: RunValues(contents, run_id, copies))
+    return cache(lambda: RunValues(contents, run_id, copies, bucket))
 
 
 class NewValues:
@@ -113,7 +136,7 @@ def _ref_of(content: bytes, kind: str) -> ArtifactRef:
     return ArtifactRef(f"sha256:{digest}", kind, digest, len(content))
 
 
-async def spill(payload: Mapping[str, Any], values: Values) -> bytes:
+async def spill(payload: Mapping[str, Any], values: ValueSink) -> bytes:
     """The bytes of a payload that fits into an event: its largest fields, as many as need be, moved away."""
     encoded = encode_payload(payload)
     if len(encoded) <= MAX_PAYLOAD_BYTES:

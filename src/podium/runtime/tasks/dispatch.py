@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from podium.ports.provider import Providers
     from podium.runtime.tasks.python import PythonTasks
     from podium.runtime.tasks.recordings import Recordings
+    from podium.runtime.tasks.uploading import ResultUploads
 
 
 class Reuse(Protocol):
@@ -69,6 +70,7 @@ class RunTasks:
         self._run = run
         self._reuse = reuse
         self._commands = CommandTasks(host)
+        self._uploads = _uploads_to(host)
         self._python: PythonTasks | None = None
         self._closing: list[Callable[[], Awaitable[None]]] = []
         self._performers: dict[type, Performer] = {Command: self._commands}
@@ -86,10 +88,12 @@ class RunTasks:
         stopping = CancelToken()
         begun = self._begin(order, stopping)
         if isinstance(begun, TaskResult):
-            done(self._for_the_log(begun, order))
-            return
+            if self._uploads is None:
+                done(self._for_the_log(begun, order))
+                return
+            begun = _as_awaitable(begun)
         self._stopping[task.path, task.attempt] = stopping
-        running = asyncio.create_task(self._perform(order, begun, done))
+        running = asyncio.create_task(self._perform(order, begun, stopping, done))
         self._tasks.add(running)
         running.add_done_callback(self._tasks.discard)
 
@@ -138,15 +142,21 @@ class RunTasks:
         return result
 
     async def _perform(
-        self, order: TaskOrder, begun: Awaitable[TaskResult], done: Callable[[TaskResult], None]
+        self,
+        order: TaskOrder,
+        begun: Awaitable[TaskResult],
+        stopping: CancelToken,
+        done: Callable[[TaskResult], None],
     ) -> None:
         try:
-            result = await begun
+            result = self._for_the_log(await begun, order)
+            if self._uploads is not None:
+                result = await self._uploads.of(result, stopping)
         except Exception as defect:
-            result = self._failed_by(defect, order)
+            result = self._for_the_log(self._failed_by(defect, order), order)
         finally:
             self._stopping.pop((order.path, order.attempt), None)
-        done(self._for_the_log(result, order))
+        done(result)
 
     def _for_the_log(self, result: TaskResult, order: TaskOrder) -> TaskResult:
         """The one way into the log: nothing of a secret goes through, whatever the performer has done."""
@@ -269,3 +279,15 @@ class RunTasks:
             return inside(self._host.directory.artifacts, question.name, what="file_exists").exists()
         except PathRefused:
             return False
+
+
+def _uploads_to(host: TaskHost) -> "ResultUploads | None":
+    if host.bucket is None:
+        return None
+    from podium.runtime.tasks.uploading import ResultUploads
+
+    return ResultUploads(host.bucket, host.directory)
+
+
+async def _as_awaitable(result: TaskResult) -> TaskResult:
+    return result

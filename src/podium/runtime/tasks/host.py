@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,6 +15,13 @@ from podium.log.redaction import Redactor
 from podium.plan.plan import Agent, Work
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.order import TaskOrder
+
+if TYPE_CHECKING:
+    from podium.runtime.run_artifacts import RunArtifacts
+
+
+# What Podium itself reaches a bucket with. Steps have it as ever, because they may use the same account.
+_BUCKET_VARIABLES: Final = frozenset({"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
 
 
 class SecretMissing(PodiumError):
@@ -33,6 +40,8 @@ class TaskHost(msgspec.Struct):
     redactor: Redactor | None = None
     # Functions of this process that Python steps call by their names.
     functions: Mapping[str, Callable[..., Any]] = msgspec.field(default_factory=dict)
+    # Where what steps leave is copied to, if a bucket is configured.
+    bucket: "RunArtifacts | None" = None
 
     @classmethod
     def of(
@@ -43,14 +52,16 @@ class TaskHost(msgspec.Struct):
         secrets: dict[str, str],
         provider_variables: frozenset[str] = frozenset(),
         functions: Mapping[str, Callable[..., Any]] | None = None,
+        bucket: "RunArtifacts | None" = None,
     ) -> "TaskHost":
         """`provider_variables`: what agents need, such as an API key. Other steps do not get them."""
         hidden = secret_names | provider_variables
         inherited = inheritable(os.environ)
         environment = {name: value for name, value in inherited.items() if name not in hidden}
-        values = {*secrets.values(), *(os.environ.get(name, "") for name in hidden)} - {""}
+        masked = hidden | _BUCKET_VARIABLES if bucket is not None else hidden
+        values = {*secrets.values(), *(os.environ.get(name, "") for name in masked)} - {""}
         redactor = Redactor(values) if values else None
-        return cls(directory, workspace, secrets, environment, redactor, functions or {})
+        return cls(directory, workspace, secrets, environment, redactor, functions or {}, bucket)
 
     def environment_of(self, order: TaskOrder, work: Work) -> dict[str, str]:
         """What the child sees: the runner's environment without secrets, and what the workflow and step add."""
