@@ -14,7 +14,7 @@ from obstore.store import S3Store
 
 from services import s3
 from tests.acceptance.podium import Place, ended, until
-from tests.promises.conftest import need
+from tests.servers import need
 
 SECRET = "a-key-that-no-log-may-hold"
 WORKFLOW = """
