@@ -7,7 +7,7 @@
 #   make plant   break every rule of docs/conformance in turn; the tests of the rule must notice
 #   make mutate  plant mechanical faults in plan/graph.py and the executor; the tests must notice
 #   make fuzz    a million hostile inputs for the reader, expressions and templates
-#   make torture ten thousand random plans through the machine, ten thousand with operators at work, two thousand kills
+#   make torture ten thousand random plans each through the machine, the driver and the follower, and two thousand kills
 #   make clean   remove what the other targets made
 
 PYTHON ?= python3
@@ -69,6 +69,7 @@ fuzz: $(VENV)/dev
 torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --plans 10000
 	$(BIN)/python -m tests.torture.operating --seeds 10000
+	$(BIN)/python -m tests.torture.following --seeds 10000
 	$(BIN)/python -m tests.torture.kills --kills 2000
 	$(BIN)/python -m tests.torture.copies
 

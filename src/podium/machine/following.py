@@ -5,21 +5,29 @@ decides. The follower folds what is in the log, in the log's order, and nothing 
 Records may reach it in any order and more than once; it folds as far as they are complete and reports the gap.
 
     learn     what is in the log                       take     everything that is to be done now
-    submit    something has happened: record it        performed, lost    what came of an attempt
+    submit    something has happened: record it        performed, lost, refused    what came of an attempt
 
 A host that starts anew calls `restart` once it has read the log to its end. What an earlier host had started and not
 ended is carried out again; a step that must not be repeated blindly is interrupted instead, after whatever may be left
 of the attempt was stopped.
+
+What a host has to see to:
+- It appends what it takes in the order in which it took it, one batch after the other. A batch is appended as a whole.
+- A worker appends what it carries and StepStarted in one transaction, and only if the run is not paused at that point
+  of the log. If it is, nothing is appended and the host calls `refused`.
+- A worker of a step that must not be repeated starts the work only if no worker before it may have: StepStarted is its
+  own, or it is the first to hold the attempt. Otherwise it records StepInterrupted.
+- Whatever a worker returns is learned first; then `performed` is called.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from podium.log.drafts import EventDraft, LoggedEvent
 from podium.log.events import EventType, RunIdentity
-from podium.log.transitions import TASK_ENDS
+from podium.log.transitions import RUN_ENDS, TASK_ENDS
 from podium.machine.answers import draft_of, stop_code, stopped_payload
 from podium.machine.commands import (
     CancelTask,
@@ -34,6 +42,14 @@ from podium.machine.machine import Machine
 from podium.machine.task_queue import TaskKey, TaskQueue
 
 _SIGNAL: Final = "signal|"
+_Identity = tuple[str, str | None, int, Any]
+# Where the payload says what an event is about that is about no attempt of a step.
+_NAMED_IN: Final[dict[str, str]] = {
+    EventType.TIMER_FIRED: "key",
+    EventType.PROBE_ANSWERED: "key",
+    EventType.SIGNAL_IGNORED: "signalId",
+    EventType.BUDGET_CHARGED: "stepId",
+}
 
 
 def signal_wake_up(signal_id: str) -> str:
@@ -46,7 +62,11 @@ def is_signal_wake_up(key: str) -> bool:
 
 
 class Abandoned(msgspec.Struct, frozen=True):
-    """An attempt that has started and that no one carries out any more: stop what is left of it, then record this."""
+    """An attempt that has started and that no worker carries out any more.
+
+    Stop what is left of it, so that nothing can be recorded for it any more; then record this, unless the log has
+    an end of the attempt by then. StepInterrupted is the one end that a store accepts after StepFailed.
+    """
 
     path: str
     attempt: int
@@ -76,10 +96,18 @@ class Follower:
         # In the log, and not folded: something before them is missing.
         self._ahead: dict[int, LoggedEvent] = {}
         self._work = Work()
+        # By the host, since it last took anything.
+        self._submitted: list[EventDraft] = []
         # Why an attempt that is under way is to be stopped.
         self._stop_codes: dict[TaskKey, str] = {}
-        # What travels with an attempt to be recorded first; whether it was is not known until the log says so.
-        self._carried: dict[TaskKey, list[EventDraft]] = {}
+        # Given to workers to be recorded before an attempt starts. Whether they were, only the log says.
+        self._carried: dict[_Identity, EventDraft] = {}
+        # Wake-ups that a worker drops with them.
+        self._carried_drops: dict[TaskKey, list[str]] = {}
+        # They are to be recorded by the host after all.
+        self._has_to_record = False
+        # Their end is on its way to the log, or there and not folded.
+        self._answered: set[TaskKey] = set()
 
     # --- what is known ----------------------------------------------------------------------------
 
@@ -102,6 +130,7 @@ class Follower:
             or work.timers
             or work.cancelled_timers
             or work.probes
+            or (self._has_to_record and self._carried)
             or (starts and self._may_start())
         )
 
@@ -120,26 +149,41 @@ class Follower:
         while (found := self._ahead.pop(machine.last_seq + 1, None)) is not None:
             self._fold(found)
 
-    def accept_gap(self) -> None:
-        """The log was read and has no records in between: it is complete without them."""
+    def accept_gap(self, read_to: int) -> None:
+        """The log was read to this record, and all that was found is learned: what is missing before it never was.
+
+        What was learned of later records waits: others may have appended something in between after the log was read.
+        """
         machine = self.machine
-        for run_seq in sorted(self._ahead):
+        for run_seq in sorted(one for one in self._ahead if one <= read_to):
             if run_seq > machine.last_seq:
                 self._fold(self._ahead[run_seq])
-        self._ahead.clear()
+            del self._ahead[run_seq]
+        self.learn(())
 
     def _fold(self, event: LoggedEvent) -> None:
+        if self._carried:
+            self._carried.pop(_identity_of(event), None)
         if event.event_type == EventType.SIGNAL_ACCEPTED:
             self._work.dropped.append(signal_wake_up(str(event.payload.get("signalId"))))
-        elif event.event_type in TASK_ENDS and event.path is not None:
-            self._queue.free(((event.path, event.attempt),))
+        elif event.event_type in TASK_ENDS:
+            self._forget((event.path or "", event.attempt))
         self._obey(self.machine.advance(event.record(self._identity)))
+
+    def _forget(self, key: TaskKey) -> None:
+        """Its end is recorded; another one, if it is on its way, is not."""
+        self._queue.free((key,))
+        self._stop_codes.pop(key, None)
+        self._answered.discard(key)
+        for end in TASK_ENDS if self._carried else ():
+            self._carried.pop((end, *key, None), None)
 
     # --- what happens -----------------------------------------------------------------------------
 
     def submit(self, *drafts: EventDraft) -> None:
         """Something has happened; it is to be recorded."""
         self._work.events += drafts
+        self._submitted += drafts
 
     def fired(self, timer: SetTimer) -> None:
         self.submit(EventDraft(EventType.TIMER_FIRED, None, 1, {"key": timer.key}, timer.key, timer.due))
@@ -151,45 +195,88 @@ class Follower:
     def performed(self, task: RunTask, stopped: dict[str, object] | None = None) -> None:
         """An attempt is over. Its end is in the log, unless it was stopped: then only its facts are known."""
         key = (task.path, task.attempt)
-        self._carried.pop(key, None)
-        self._queue.free((key,))
-        code = self._stop_codes.pop(key, "CANCELLED")
-        if stopped is not None:
-            self.submit(_stopped(key, code, stopped))
+        if stopped is None:
+            self._carried_drops.pop(key, None)
+        code = self._take_back(key)
+        if stopped is not None and self._is_open(key):
+            self._work.events.append(_stopped(key, code or "CANCELLED", stopped))
+        if self._is_awaited(key):
+            self._answered.add(key)
 
     def lost(self, task: RunTask) -> None:
-        """Whoever carried an attempt out is gone, or never began."""
+        """The worker of an attempt is gone, or has never started."""
         key = (task.path, task.attempt)
-        # Whether these were written is not known: what is written twice is there once.
-        self._work.events = self._carried.pop(key, []) + self._work.events
-        self._queue.free((key,))
-        code = self._stop_codes.pop(key, None)
+        code = self._take_back(key)
+        if not self._is_open(key):
+            return
         if code is not None:
-            self._work.abandoned.append(Abandoned(*key, _stopped(key, code)))
-        elif task.step.idempotent:
+            self._abandon(key, _stopped(key, code))
+        elif task.step.idempotent or not self.machine.has_started(*key):
+            # If it has started and the log was not read that far, its next worker finds StepStarted there.
             self._queue.queue(task)
         else:
-            self._work.abandoned.append(Abandoned(*key, EventDraft(EventType.STEP_INTERRUPTED, *key)))
+            self._abandon(key, EventDraft(EventType.STEP_INTERRUPTED, *key))
+
+    def refused(self, task: RunTask) -> None:
+        """The run was paused before the attempt started: nothing of it was done or recorded. It is the next one."""
+        key = (task.path, task.attempt)
+        code = self._take_back(key)
+        if not self._is_open(key):
+            return
+        if code is not None:
+            self._answer(_stopped(key, code))
+        else:
+            self._queue.put_back(task)
+
+    def _take_back(self, key: TaskKey) -> str | None:
+        """No worker has it any more. Returns the code with which it was to be stopped."""
+        self._queue.free((key,))
+        dropped = self._carried_drops.pop(key, None)
+        if dropped is not None:
+            # It is not known whether the worker has recorded anything: what is recorded twice is there once.
+            self._work.dropped += dropped
+            self._has_to_record = True
+        return self._stop_codes.pop(key, None)
+
+    def _is_awaited(self, key: TaskKey) -> bool:
+        """Its end is not folded."""
+        return key in self.machine.waits
+
+    def _is_open(self, key: TaskKey) -> bool:
+        """As far as is known it has no end, and none is on its way."""
+        return self._is_awaited(key) and key not in self._answered
+
+    def _answer(self, end: EventDraft) -> None:
+        """Every attempt is ended once."""
+        self._answered.add((end.path or "", end.attempt))
+        self._work.events.append(end)
+
+    def _abandon(self, key: TaskKey, end: EventDraft) -> None:
+        self._answered.add(key)
+        self._work.abandoned.append(Abandoned(*key, end))
 
     def restart(self) -> None:
-        """The log was read to its end by a host that has done nothing yet."""
+        """The log was read to its end by a host that has done nothing yet: only what is owed now counts."""
+        self._work = Work(events=list(self._submitted), dropped=self._work.dropped)
+        self._queue.clear_queue()
+        self._answered.clear()
         for command in self.machine.outstanding():
             started = isinstance(command, RunTask | CancelTask) and self.machine.has_started(
                 command.path, command.attempt
             )
             if isinstance(command, CancelTask) and started:
                 key = (command.path, command.attempt)
-                self._work.abandoned.append(Abandoned(*key, _stopped(key, stop_code(command))))
+                self._abandon(key, _stopped(key, stop_code(command)))
             elif isinstance(command, RunTask) and started and not command.step.idempotent:
                 key = (command.path, command.attempt)
-                self._work.abandoned.append(Abandoned(*key, EventDraft(EventType.STEP_INTERRUPTED, *key)))
+                self._abandon(key, EventDraft(EventType.STEP_INTERRUPTED, *key))
             else:
                 self._obey((command,))
 
     # --- what is to be done -----------------------------------------------------------------------
 
     def take(self, *, starts: bool = True) -> Work:
-        work, self._work = self._work, Work()
+        work, self._work, self._submitted = self._work, Work(), []
         while starts and not self.machine.hold.reasons and (task := self._queue.take_next()) is not None:
             key = (task.path, task.attempt)
             if not self.machine.may_start(*key):
@@ -198,11 +285,26 @@ class Follower:
             work.starts.append(task)
             if not self.machine.has_started(*key):
                 work.events.append(EventDraft(EventType.STEP_STARTED, *key))
+        if self._carried and (work.events or self._has_to_record):
+            # Decisions are recorded in their order, even if the worker that carries the earlier ones is slow.
+            later = {_identity_of(draft): draft for draft in work.events}
+            work.events = list({**self._carried, **later}.values())
+        self._has_to_record = False
+        if self._has_decided_the_end():
+            work.events = _to_the_end(work.events)
         return work
 
-    def carry(self, task: RunTask, events: list[EventDraft]) -> None:
-        """The worker that carries out the task records these first."""
-        self._carried[task.path, task.attempt] = events
+    def _has_decided_the_end(self) -> bool:
+        machine = self.machine
+        return machine.terminal or (bool(machine.records) and machine.records[-1].event_type in RUN_ENDS)
+
+    def carry(self, task: RunTask, events: list[EventDraft], dropped: list[str] | None = None) -> None:
+        """The worker that carries out the task records these first, all of them in one transaction."""
+        key = (task.path, task.attempt)
+        for draft in events:
+            if (draft.event_type, draft.path, draft.attempt) != (EventType.STEP_STARTED, *key):
+                self._carried[_identity_of(draft)] = draft
+        self._carried_drops[key] = dropped or []
 
     def _obey(self, commands: Iterable[Command]) -> None:
         work = self._work
@@ -226,12 +328,28 @@ class Follower:
     def _stop(self, command: CancelTask) -> None:
         """Every CancelTask is answered, also for a task that is not known here."""
         key, code = (command.path, command.attempt), stop_code(command)
+        if key in self._answered:
+            return
         if self._queue.is_running(key):
             self._stop_codes.setdefault(key, code)
             self._work.stops.append(command)
         else:
             self._queue.drop(key)
-            self.submit(_stopped(key, code))
+            self._answer(_stopped(key, code))
+
+
+def _identity_of(event: EventDraft | LoggedEvent) -> _Identity:
+    """The same for a draft and its record, and for two drafts that become one event."""
+    named = event.payload.get(_NAMED_IN.get(event.event_type, ""))
+    return (event.event_type, event.path, event.attempt, named)
+
+
+def _to_the_end(events: list[EventDraft]) -> list[EventDraft]:
+    """Nothing is recorded behind the end of the run. If it is not among these, it was handed out before."""
+    for place, draft in enumerate(events):
+        if draft.event_type in RUN_ENDS:
+            return events[: place + 1]
+    return []
 
 
 def _stopped(key: TaskKey, code: str, facts: dict[str, object] | None = None) -> EventDraft:

@@ -32,6 +32,10 @@ class TaskQueue:
     def queue(self, task: RunTask) -> None:
         self._waiting.append(task)
 
+    def put_back(self, task: RunTask) -> None:
+        """It is the next one again."""
+        self._waiting.appendleft(task)
+
     def take_next(self) -> RunTask | None:
         """The next task that waits, if there is room for it."""
         return self._waiting.popleft() if self._waiting and self.has_room() else None

@@ -197,6 +197,8 @@ class StateFold:
                     state.asking[path] = None
 
     def _start(self, record: EventRecord, path: str, found: _Place) -> None:
+        if found.node.is_over(record.logical_attempt_id):
+            return  # it came late
         started = payload_of(record, StepStarted)
         is_composite = isinstance(found.step.body, ForEach | While | Parallel | Group | Call)
         found.node.begin(

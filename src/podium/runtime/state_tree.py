@@ -136,6 +136,10 @@ class Node(msgspec.Struct):
         """Whether what is shown inside has what belongs to this visit."""
         return self.since <= visit <= self.inside
 
+    def is_over(self, attempt: int) -> bool:
+        """Whether this attempt has ended, or a later one was seen."""
+        return attempt < self.attempt or (attempt == self.attempt and self.facts.get("status") != "running")
+
     def begin(self, attempt: int, at: Timestamp, *, is_composite: bool, reopened: bool) -> None:
         if reopened:
             # It continues: what is done inside stays done, and is below the new number.

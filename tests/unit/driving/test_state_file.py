@@ -600,3 +600,11 @@ def test_late_news_of_an_earlier_try_of_a_loop_adds_nothing_to_the_newest_one() 
     for seq, (path, attempt) in enumerate(starts, 1):
         fold.fold(record_of(seq, EventType.STEP_STARTED, path, attempt, {}, START))
     assert [one["index"] for one in fold.state()["steps"]["L"]["iterations"]] == [0]
+
+
+def test_a_start_that_is_recorded_after_the_end_of_its_attempt_changes_nothing() -> None:
+    fold = StateFold(plan_of("steps: [{name: A, command: [x]}]"), "r1")
+    stopped = {"error": {"category": "USER", "code": "CANCELLED", "message": "stopped", "retryable": False}}
+    fold.fold(record_of(1, EventType.STEP_FAILED, "A", 1, stopped, START))
+    fold.fold(record_of(2, EventType.STEP_STARTED, "A", 1, {}, START))
+    assert fold.state()["steps"]["A"]["status"] == "cancelled"

@@ -159,7 +159,8 @@ class RunWorkflow:
         if found.has_more:
             self._nudged = True
         elif follower.has_gap and follower.machine.last_seq == after:
-            follower.accept_gap()
+            # Attempts that ended while the log was read may have told of later records.
+            follower.accept_gap(found.events[-1].run_seq if found.events else after)
 
     async def _write(self, events: list[EventDraft], dropped: list[str]) -> None:
         order = WriteOrder(self._args.run_id, self._generation, events, dropped)
@@ -180,7 +181,7 @@ class RunWorkflow:
     ) -> None:
         """With events that are to be recorded before it begins."""
         events = events or []
-        self._follower.carry(task, events)
+        self._follower.carry(task, events, dropped)
         handle: Attempt = workflow.start_activity(
             "podium.perform",
             AttemptArgs(self._order(task, events, dropped or []), self._generation),
