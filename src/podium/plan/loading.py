@@ -11,7 +11,6 @@ from podium.plan.canonical import canonical_json, canonical_sha256
 from podium.plan.plan import (
     SCHEMA_VERSION,
     Approval,
-    Block,
     Call,
     Concurrency,
     ForEach,
@@ -169,19 +168,19 @@ def _needed_by(step: Step) -> Iterator[str]:
         yield "budget"
 
 
-def steps_of(workflow: Workflow) -> Iterator[Step]:
+def steps_of(workflow: Workflow) -> list[Step]:
     """Every step, those inside others and inside calls included."""
-    return (step for _, step in walk(workflow))
+    return [found.step for found in located_steps(workflow)]
 
 
 def depth_of(workflow: Workflow) -> int:
     """How many lists stand inside each other, calls included."""
-    return 1 + max((path.count("/") for path, _ in walk(workflow)), default=0)
+    return 1 + max((found.path.count("/") for found in located_steps(workflow)), default=0)
 
 
-def walk(workflow: Workflow, path: str = "") -> Iterator[tuple[str, Step]]:
+def walk(workflow: Workflow, path: str = "") -> list[tuple[str, Step]]:
     """Every step with its path in the plan: `Deploy/Build`, `_finally/Clean up`."""
-    return ((found.path, found.step) for found in located_steps(workflow, path))
+    return [(found.path, found.step) for found in located_steps(workflow, path)]
 
 
 class LocatedStep(NamedTuple):
@@ -191,30 +190,30 @@ class LocatedStep(NamedTuple):
     workflow: Workflow
 
 
-def located_steps(workflow: Workflow, path: str = "") -> Iterator[LocatedStep]:
+def located_steps(workflow: Workflow, path: str = "") -> list[LocatedStep]:
     """Like `walk`, with the workflow whose declarations hold for each step."""
-    yield from _walk_block(workflow.block, path, workflow)
+    found: list[LocatedStep] = []
+    _collect(workflow.block.steps, path, workflow, found)
     if workflow.error is not None:
-        yield from _walk_step(workflow.error, path, workflow)
+        _collect((workflow.error,), path, workflow, found)
     if workflow.cleanup is not None:
-        yield from _walk_block(workflow.cleanup, f"{path}{FINALLY}/", workflow)
+        _collect(workflow.cleanup.steps, f"{path}{FINALLY}/", workflow, found)
+    return found
 
 
-def _walk_block(block: Block, path: str, workflow: Workflow) -> Iterator[LocatedStep]:
-    for step in block.steps:
-        yield from _walk_step(step, path, workflow)
+def _collect(steps: tuple[Step, ...], path: str, workflow: Workflow, found: list[LocatedStep]) -> None:
+    # A list and no generators: a run looks at all steps of its plan several times before the first of them starts.
+    for step in steps:
+        here = path + step.step_id
+        found.append(LocatedStep(here, step, workflow))
+        body = step.body
+        if isinstance(body, Call):
+            found += located_steps(body.workflow, f"{here}/")
+        elif isinstance(body, _BLOCKS):
+            _collect(body.block.steps, f"{here}/", workflow, found)
 
 
-def _walk_step(step: Step, path: str, workflow: Workflow) -> Iterator[LocatedStep]:
-    here = f"{path}{step.step_id}"
-    yield LocatedStep(here, step, workflow)
-    match step.body:
-        case Call():
-            yield from located_steps(step.body.workflow, f"{here}/")
-        case Group() | Parallel() | ForEach() | While():
-            yield from _walk_block(step.body.block, f"{here}/", workflow)
-        case _:
-            pass
+_BLOCKS: Final = (Group, Parallel, ForEach, While)
 
 
 def plan_path(path: str) -> str:

@@ -52,16 +52,29 @@ class Batch:
         self._ended: list[TaskKey] = []
         # No payload is larger than an event may be.
         self.fits = True
+        # When the newest event happened: what follows from it happens at the same time. None: not known yet.
+        self._at: Timestamp | None = None
 
     def fold(self, pending: PendingEvent) -> None:
         """Record something, and learn what follows from it."""
+        self._at = max(self._now(), pending.due)
+        self._fold(pending)
+
+    def obey(self, commands: Iterable[Command]) -> None:
+        """Perform what was ordered before, or because of what another process has recorded."""
+        self._at = None
+        self._obey(commands)
+
+    def _fold(self, pending: PendingEvent) -> None:
         machine = self._machine
+        if self._at is None:
+            self._at = self._now()
         if not self.writes:
             self.after = machine.last_seq
         write = new_event(
             self._identity,
             pending.event_type,
-            max(self._now(), pending.due),
+            self._at,
             pending.encoded if pending.encoded is not None else encode_payload(pending.payload),
             step_id=pending.path,
             attempt=pending.attempt,
@@ -73,14 +86,14 @@ class Batch:
         if pending.event_type == EventType.TIMER_FIRED and pending.subject is not None:
             self.dropped.append(pending.subject)
         whole_payload = encode_payload(pending.payload) if is_spilled(write.payload) else write.payload
-        self.obey(machine.advance(foreseen(self._identity, write, machine.last_seq + 1, whole_payload)))
+        self._obey(machine.advance(foreseen(self._identity, write, machine.last_seq + 1, whole_payload)))
         if pending.event_type in TASK_ENDS:
             key = (str(pending.path), pending.attempt)
             if self._slots.is_running(key):
                 self._slots.free((key,))
                 self._ended.append(key)
 
-    def obey(self, commands: Iterable[Command]) -> None:
+    def _obey(self, commands: Iterable[Command]) -> None:
         records: list[Record] = []
         for command in commands:
             match command:
@@ -102,7 +115,7 @@ class Batch:
                     self.reports.append(command)
         for record in records:
             subject = subject_of(record)
-            self.fold(
+            self._fold(
                 PendingEvent(record.event_type, record.path, record.attempt, record.payload, subject=subject)
             )
 
@@ -121,7 +134,7 @@ class Batch:
             self._started.append(key)
             if not machine.has_started(*key):
                 engine_attempt = slots.engine_attempt(key)
-                self.fold(PendingEvent(EventType.STEP_STARTED, *key, engine_attempt=engine_attempt))
+                self._fold(PendingEvent(EventType.STEP_STARTED, *key, engine_attempt=engine_attempt))
             self.acts.append(partial(self._actions.start, task))
 
     @property

@@ -186,25 +186,23 @@ class Driver:
     async def _take(self) -> EventRecord | None:
         """Fold what has happened, record it with all that follows from it, and act."""
         batch = self._batch()
-        taken: list[PendingEvent] = []
         try:
             while self._inbox and len(batch.writes) < _BATCH_SIZE and not self.machine.terminal:
                 pending = self._inbox.first
                 if pending is NUDGE:
-                    if taken:
+                    if batch.writes:
                         break
                     self._inbox.take()
                     await self._read_on(batch)
                     continue
                 if pending.event_type in TASK_ENDS and pending.encoded is None:
                     await self._log.make_storable(pending)
-                taken.append(self._inbox.take())
-                batch.fold(pending)
+                batch.fold(self._inbox.take())
             last = await self._commit(batch)
         except LogMoved:
-            self._inbox.put_back(taken)
+            self._inbox.put_back()
             return await self._retry_on_conflict(self._rebuild)
-        self._inbox.recorded(taken)
+        self._inbox.recorded()
         self._cache.keep_if_due(self.machine)
         return last
 

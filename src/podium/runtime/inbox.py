@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -46,8 +45,10 @@ NUDGE: Final = PendingEvent("")
 class Inbox:
     def __init__(self) -> None:
         self._pending: deque[PendingEvent] = deque()
-        # What is answered here: it must not be asked for a second time.
-        self._answered: dict[Key, int] = {}
+        # Taken and not recorded yet.
+        self._taken: list[PendingEvent] = []
+        # What is answered by these: it must not be asked for a second time. None until it is asked for: most never are.
+        self._answered: set[Key | None] | None = None
         self._wake = asyncio.Event()
 
     def __bool__(self) -> bool:
@@ -55,7 +56,8 @@ class Inbox:
 
     def submit(self, pending: PendingEvent) -> None:
         self._pending.append(pending)
-        self._expect(pending, +1)
+        if self._answered is not None:
+            self._answered.add(pending.answers)
         self._wake.set()
 
     def wake(self) -> None:
@@ -73,23 +75,21 @@ class Inbox:
 
     def take(self) -> PendingEvent:
         """What is taken counts as answered until it is `recorded`."""
-        return self._pending.popleft()
+        pending = self._pending.popleft()
+        self._taken.append(pending)
+        return pending
 
-    def put_back(self, taken: Sequence[PendingEvent]) -> None:
-        self._pending.extendleft(reversed(taken))
+    def put_back(self) -> None:
+        """What was taken is not recorded."""
+        self._pending.extendleft(reversed(self._taken))
+        self._taken.clear()
 
-    def recorded(self, taken: Sequence[PendingEvent]) -> None:
-        for pending in taken:
-            self._expect(pending, -1)
+    def recorded(self) -> None:
+        """What was taken."""
+        self._taken.clear()
+        self._answered = None
 
     def answers(self, key: Key) -> bool:
+        if self._answered is None:
+            self._answered = {pending.answers for pending in (*self._pending, *self._taken)}
         return key in self._answered
-
-    def _expect(self, pending: PendingEvent, number: int) -> None:
-        key = pending.answers
-        if key is not None:
-            left = self._answered.get(key, 0) + number
-            if left > 0:
-                self._answered[key] = left
-            else:
-                self._answered.pop(key, None)

@@ -70,12 +70,11 @@ class Journal:
         self._for_programs = _LogFile(for_programs, trouble)
 
     def __call__(self, records: Sequence[EventRecord]) -> None:
-        for record in records:
-            if record.run_seq <= self._seen:
-                continue
-            self._seen = record.run_seq
-            self._for_programs.add(encode_envelope(record) + b"\n")
-            self._for_people.add(_line(record))
+        new = [record for record in records if record.run_seq > self._seen]
+        if new:
+            self._seen = new[-1].run_seq
+            self._for_programs.add([encode_envelope(record) for record in new])
+            self._for_people.add([_line(record) for record in new])
 
     def keep_up(self) -> None:
         """Let others see what was written; now and then, and not for every event."""
@@ -110,10 +109,10 @@ class _LogFile:
         self._waiting = bytearray()
         self._has_stopped = False
 
-    def add(self, line: bytes) -> None:
+    def add(self, lines: list[bytes]) -> None:
         if self._has_stopped:
             return
-        self._waiting += line
+        self._waiting += b"\n".join([*lines, b""])
         if len(self._waiting) >= _MAX_WAITING:
             # Whole lines only: whoever resumes the run continues after them.
             self._has_stopped = True
@@ -165,7 +164,7 @@ def _line(record: EventRecord) -> bytes:
         "message": describe_event(record),
         "step": record.step_id,
     }
-    return msgspec.json.encode(line) + b"\n"
+    return msgspec.json.encode(line)
 
 
 def describe_event(record: EventRecord) -> str:

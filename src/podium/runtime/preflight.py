@@ -90,7 +90,7 @@ class FunctionNotRegistered(PodiumError):
 
 def check_needs(plan: Plan, around: Surroundings) -> Readiness:
     """All that is missing for a run of the plan here."""
-    steps = tuple(located_steps(plan.workflow))
+    steps = located_steps(plan.workflow)
     problems = [
         *_secret_problems(plan, steps, around),
         *_extra_problems(steps),

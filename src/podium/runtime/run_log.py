@@ -53,7 +53,7 @@ class RunLog:
         # While the lease is claimed again: its fence is about to change.
         self._reclaiming: asyncio.Future[None] | None = None
         # What we wrote last, whether or not that was answered.
-        self._ours: frozenset[str] = frozenset()
+        self._ours: set[str] = set()
         # What was to be recorded and was there already, if nothing was recorded since.
         self._found_again: EventRecord | None = None
 
@@ -101,14 +101,13 @@ class RunLog:
         starts_tasks: bool,
     ) -> Sequence[AppendedEvent]:
         """On condition that nothing came after `after`. Raises `LeaseLapsed` if tasks must not start any more."""
-        self._ours = frozenset(write.event_id for write in writes)
-        wake_ups = [WakeUp(run_id=self._run_id, key=timer.key, due=timer.due) for timer in timers]
+        self._ours = {write.event_id for write in writes}
         append = partial(
             self._recorder.append,
             self._run_id,
             writes,
             after=after,
-            set_wake_ups=wake_ups,
+            set_wake_ups=[WakeUp(run_id=self._run_id, key=timer.key, due=timer.due) for timer in timers],
             drop_wake_ups=dropped,
         )
         try:
@@ -144,7 +143,7 @@ class RunLog:
 
     def has_written(self, appended: Sequence[AppendedEvent]) -> bool:
         """Whether all of it is ours; what is there already may be, if an append was not answered and repeated."""
-        return all(not one.duplicate or one.record.event_id in self._ours for one in appended)
+        return not [one for one in appended if one.duplicate and one.record.event_id not in self._ours]
 
     def wrote_something(self) -> None:
         self._found_again = None

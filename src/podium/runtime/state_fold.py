@@ -22,6 +22,13 @@ from podium.runtime.ends import end_status
 from podium.runtime.state_tree import Iteration, Loop, Node, RunState, shown
 
 MAX_INNER_ITERATIONS: Final = 10_000
+_LOOPS: Final = (ForEach, While)
+_COMPOSITES: Final = (*_LOOPS, Parallel, Group, Call)
+_END_STATUS: Final[dict[str, str]] = {
+    EventType.STEP_COMPLETED: "completed",
+    EventType.STEP_FAILED: "failed",
+    EventType.STEP_SKIPPED: "skipped",
+}
 
 
 class _Place(NamedTuple):
@@ -90,9 +97,9 @@ class StateFold:
     def _check(self, nodes: dict[str, Node], steps: dict[str, Step]) -> None:
         for name, node in nodes.items():
             body = steps[name].body if name in steps else None
-            if body is None or (node.loop is not None) != isinstance(body, ForEach | While):
+            if body is None or (node.loop is not None) != isinstance(body, _LOOPS):
                 raise ValueError(f"a saved state has the step {name!r}, which is not in the plan")
-            if node.loop is not None and isinstance(body, ForEach | While):
+            if node.loop is not None and isinstance(body, _LOOPS):
                 for one in node.loop.kept.values():
                     self._check(one.nodes, self._steps_of(body.block))
             for kind in node.bodies:
@@ -109,6 +116,9 @@ class StateFold:
     # --- the run ----------------------------------------------------------------------------------
 
     def _take(self, record: EventRecord) -> None:
+        if record.step_id is not None:
+            self._take_step(record, record.step_id)
+            return
         state, top = self._state, self._state.top
         match record.event_type:
             case EventType.RUN_STARTED:
@@ -129,8 +139,6 @@ class StateFold:
                 self._take_signal(payload_of(record, Signal))
             case _ if record.event_type in RUN_ENDS:
                 self._end(record)
-            case _ if record.step_id is not None:
-                self._take_step(record, record.step_id)
 
     def _end(self, record: EventRecord) -> None:
         end = payload_of(record, RunEnd)
@@ -174,20 +182,20 @@ class StateFold:
         if found is None:
             return  # a path that this plan does not have: of another version, or malformed
         state, node = self._state, found.node
+        if record.event_type in _END_STATUS:
+            state.asking.pop(path, None)
+            state.running.pop(path, None)
+            end, attempt = payload_of(record, StepEnd), record.logical_attempt_id
+            took = end.duration_ms
+            if took is None and node.began is not None and node.attempt == attempt:
+                took = seconds_between(node.began, record.emitted_at) * 1000
+            node.end(_END_STATUS[record.event_type], attempt, record.emitted_at, end, took)
+            return
         match record.event_type:
             case EventType.STEP_STARTED:
                 self._start(record, path, found)
             case EventType.STEP_RETRY_SCHEDULED:
                 node.same_visit = True
-            case EventType.STEP_COMPLETED | EventType.STEP_FAILED | EventType.STEP_SKIPPED:
-                state.asking.pop(path, None)
-                state.running.pop(path, None)
-                end, attempt = payload_of(record, StepEnd), record.logical_attempt_id
-                took = end.duration_ms
-                if took is None and node.began is not None and node.attempt == attempt:
-                    took = seconds_between(node.began, record.emitted_at) * 1000
-                status = record.event_type.removeprefix("Step").lower()
-                node.end(status, attempt, record.emitted_at, end, took)
             case EventType.STEP_INTERRUPTED:
                 state.running.pop(path, None)
                 node.same_visit = True
@@ -200,7 +208,7 @@ class StateFold:
         if found.node.is_over(record.logical_attempt_id):
             return  # it came late
         started = payload_of(record, StepStarted)
-        is_composite = isinstance(found.step.body, ForEach | While | Parallel | Group | Call)
+        is_composite = isinstance(found.step.body, _COMPOSITES)
         found.node.begin(
             record.logical_attempt_id,
             record.emitted_at,
@@ -282,7 +290,7 @@ class StateFold:
             if step is None or (node is None and not make):
                 return None
             if node is None:
-                node = nodes[name] = Node(loop=Loop() if isinstance(step.body, ForEach | While) else None)
+                node = nodes[name] = Node(loop=Loop() if isinstance(step.body, _LOOPS) else None)
             place += 1
             if place == len(parts):
                 return _Place(step, node, is_in_iteration)
@@ -298,7 +306,7 @@ class StateFold:
                 nodes, steps = found
                 continue
             loop = node.loop
-            if loop is None or not isinstance(step.body, ForEach | While):
+            if loop is None or not isinstance(step.body, _LOOPS):
                 return None
             one = loop.kept.get(index)
             if one is None:

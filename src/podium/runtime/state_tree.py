@@ -184,8 +184,14 @@ class Node(msgspec.Struct):
             "usage": self.usage,
             "session": end.session,
         }
-        more = {name: getattr(end, name) for name in ("summary", "exit_reason", "outputs", "diff")}
-        self.facts |= {name: value for name, value in more.items() if value is not None}
+        if end.summary is not None:
+            self.facts["summary"] = end.summary
+        if end.exit_reason is not None:
+            self.facts["exit_reason"] = end.exit_reason
+        if end.outputs is not None:
+            self.facts["outputs"] = end.outputs
+        if end.diff is not None:
+            self.facts["diff"] = end.diff
         # What was stopped continues as the same visit if the run is reopened.
         self.same_visit |= end.is_stopped
         if self.loop is not None:
