@@ -154,8 +154,10 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _secret_names(plan: Plan) -> frozenset[str]:
-    bodies = [step.body for step in steps_of(plan.workflow)]
-    return frozenset(plan.workflow.secrets).union(
-        *(body.workflow.secrets for body in bodies if isinstance(body, Call)),
-        *(getattr(body, "work", PLAIN_WORK).secrets for body in bodies),
-    )
+    names = set(plan.workflow.secrets)
+    for step in steps_of(plan.workflow):
+        body = step.body
+        names.update(
+            body.workflow.secrets if isinstance(body, Call) else getattr(body, "work", PLAIN_WORK).secrets
+        )
+    return frozenset(names)

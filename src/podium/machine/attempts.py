@@ -18,8 +18,8 @@ from podium.machine import (
 )
 from podium.machine.agenda import Agenda
 from podium.machine.flow import Event
-from podium.machine.program import Kind, Node
-from podium.machine.tree import Outcome, Phase, Result, Scope, Visit
+from podium.machine.program import GATE, TASK, Node
+from podium.machine.tree import DONE, READY, RUN, SETTLED, Outcome, Phase, Result, Scope, Visit
 from podium.machine.values import keeps, workflow_of
 from podium.plan.plan import (
     Agent,
@@ -77,7 +77,7 @@ def begin(m: Agenda, visit: Visit) -> None:
         m.wait(visit.wait, visit)
     elif answer:
         start(m, visit)
-    elif node.kind is Kind.GATE:
+    elif node.kind is GATE:
         gate(m, visit, passed=False)
     else:
         skip(m, visit, "CONDITION_FALSE", "`when` does not hold")
@@ -85,12 +85,12 @@ def begin(m: Agenda, visit: Visit) -> None:
 
 def start(m: Agenda, visit: Visit) -> None:
     """The body."""
-    visit.phase = Phase.READY
+    visit.phase = READY
     node = visit.node
-    if node.kind is Kind.TASK:
+    if node.kind is TASK:
         launch(m, visit)
         return
-    if node.kind is Kind.GATE:
+    if node.kind is GATE:
         gate(m, visit, passed=True)
         return
     match node.body:
@@ -113,7 +113,7 @@ def launch(m: Agenda, visit: Visit) -> None:
         lookup = m.view(scope).lookup
         found = ((reference.path, lookup(reference.path)) for reference in references)
         visit.values = {path: value for path, value in found if value is not MISSING}
-    visit.phase = Phase.RUN
+    visit.phase = RUN
     visit.started = visit.handed = False
     visit.wait = (visit.path, visit.attempt)
     m.wait(visit.wait, visit)
@@ -305,7 +305,7 @@ def next_attempt(visit: Visit) -> None:
 
 def try_again(m: Agenda, visit: Visit) -> None:
     """By way of the agenda, so that a hold parks it."""
-    visit.phase = Phase.READY
+    visit.phase = READY
     visit.wait = visit.due = None
     m.later("start", visit)
 
@@ -337,7 +337,7 @@ def interrupted(m: Agenda, visit: Visit) -> None:
 
 def settle(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     """The visit has its outcome. Where it leads is decided on the agenda: while the run is held, nothing moves."""
-    visit.phase = Phase.SETTLED
+    visit.phase = SETTLED
     visit.outcome = outcome
     visit.wait = None
     holds.disarm(m, visit)
@@ -346,7 +346,7 @@ def settle(m: Agenda, visit: Visit, outcome: Outcome) -> None:
 
 def stopped(m: Agenda, visit: Visit) -> None:
     """A task that was told to stop has answered. What that closes is decided on the agenda, as for any other end."""
-    visit.phase = Phase.SETTLED
+    visit.phase = SETTLED
     visit.wait = None
     m.later("leave", visit)
 
@@ -380,7 +380,7 @@ def leave(m: Agenda, visit: Visit) -> None:
 def leave_again(m: Agenda, scope: Scope, node: Node) -> None:
     """Of a reopened run: a step that has left and must not run again. Where its outcome leads is decided anew."""
     visit = Visit(scope, node, scope.prefix + node.step_id, scope.attempts[node.index])
-    visit.phase = Phase.SETTLED
+    visit.phase = SETTLED
     visit.goto = scope.cause_goto if node.index == scope.cause else None
     scope.live[node.index] = visit
     m.later("leave", visit)
@@ -419,7 +419,7 @@ def drop(m: Agenda, visit: Visit) -> None:
 
 def _gone(visit: Visit) -> None:
     del visit.scope.live[visit.node.index]
-    visit.phase = Phase.DONE
+    visit.phase = DONE
 
 
 _STATUS = {"success": "completed", "failure": "failed", "timeout": "failed", "skipped": "skipped"}

@@ -30,6 +30,10 @@ class Way(StrEnum):
     NO_TRANSITION = "no_transition"
 
 
+# For what is asked of every step: see `tree.py`.
+NEXT: Final = Way.NEXT
+
+
 # discipline: (success without `on`, failure without `on`, event not named by `on`)
 _WAYS: Final[dict[Discipline, tuple[Way, Way, Way]]] = {
     "strict": (Way.NO_TRANSITION, Way.NO_TRANSITION, Way.NO_TRANSITION),

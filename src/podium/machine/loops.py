@@ -18,8 +18,10 @@ from podium.machine import (
     unfinished,
 )
 from podium.machine.agenda import Agenda
-from podium.machine.program import BlockProgram, Kind
+from podium.machine.program import FOR_EACH, GROUP, PARALLEL, WHILE, BlockProgram
 from podium.machine.tree import (
+    INTERVAL,
+    OPEN,
     Loop,
     Outcome,
     Phase,
@@ -49,7 +51,7 @@ def open_loop(m: Agenda, visit: Visit, body: ForEach | While | Parallel | Group)
             visit.loop = Loop(len(node.branches), m.surroundings.measured)
         case _:
             visit.loop = Loop(0, m.surroundings.measured)
-    visit.phase = Phase.OPEN
+    visit.phase = OPEN
     m.spending.open(visit.path, body.budget)
     m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {})
     limit = limit_of(visit)
@@ -98,7 +100,7 @@ def open_scope(
     scope = Scope(owner, block, prefix, index)
     scope.attempts.update(spent or {})
     owner.scopes[index] = scope
-    if owner.node.kind in (Kind.WHILE, Kind.PARALLEL):
+    if owner.node.kind in (WHILE, PARALLEL):
         m.report_scope(scope, "running")
     if block.is_graph:
         graphs.begin(m, scope)
@@ -136,12 +138,12 @@ def fill(m: Agenda, visit: Visit) -> None:
 
 def _goes_on(visit: Visit) -> bool:
     """What stood on the agenda may have been overtaken: by a limit, a verdict, or a stop from outside."""
-    return visit.phase is Phase.OPEN and not visit.stopping and visit.verdict is None
+    return visit.phase is OPEN and not visit.stopping and visit.verdict is None
 
 
 def _begin_item(m: Agenda, visit: Visit, loop: Loop, index: int) -> None:
     node = visit.node
-    if node.kind is Kind.PARALLEL:
+    if node.kind is PARALLEL:
         open_scope(m, visit, node.branches[index], f"{prefix_of(visit)}/", index)
         return
     scope = Scope(visit, node.block, f"{prefix_of(visit)}[{index}]/", index)
@@ -160,13 +162,12 @@ def scope_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     del visit.scopes[scope.index]
     if scope.verdict is None or scope.verdict.status != "completed":
         unfinished.keep_list(visit, scope)
-    match node.kind:
-        case Kind.GROUP:
-            _group_closed(m, visit, scope)
-        case Kind.WHILE:
-            _pass_closed(m, visit, scope)
-        case _:
-            _item_closed(m, visit, scope)
+    if node.kind is WHILE:
+        _pass_closed(m, visit, scope)
+    elif node.kind is GROUP:
+        _group_closed(m, visit, scope)
+    else:
+        _item_closed(m, visit, scope)
 
 
 def _group_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
@@ -182,7 +183,7 @@ def _item_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
     node, loop = visit.node, visit.progress
     status = status_of(scope)
     _count(m, loop, scope, status)
-    if node.kind is Kind.PARALLEL:
+    if node.kind is PARALLEL:
         name = node.branches[scope.index].nodes[0].step_id
         if name in scope.results:
             loop.branches[name] = scope.results[name]
@@ -279,7 +280,7 @@ def check(m: Agenda, visit: Visit) -> None:
         )
         close(m, visit)
     elif loop.index and body.check_interval:
-        visit.phase = Phase.INTERVAL
+        visit.phase = INTERVAL
         visit.due = m.after(body.check_interval)
         visit.wait = m.timer_key(visit, "interval")
         m.wait(visit.wait, visit)
@@ -289,7 +290,7 @@ def check(m: Agenda, visit: Visit) -> None:
 
 def next_pass(m: Agenda, visit: Visit) -> None:
     """The interval is over; by way of the agenda, so that a hold parks it."""
-    visit.phase = Phase.OPEN
+    visit.phase = OPEN
     visit.wait = visit.due = None
     m.later("pass", visit)
 
@@ -333,7 +334,7 @@ def _pass_closed(m: Agenda, visit: Visit, scope: Scope) -> None:
 def leave_iteration(m: Agenda, scope: Scope, outcome: Outcome | None, *, breaks: bool) -> None:
     """`_loop_break` and `_loop_continue`: the innermost loop, and every block on the way to it."""
     inner = scope
-    while inner.owner.node.kind not in (Kind.FOR_EACH, Kind.WHILE):
+    while inner.owner.node.kind not in (FOR_EACH, WHILE):
         inner = inner.owner.scope
     loop = inner.owner.progress
     from_failure = outcome is not None and outcome.event in ("failure", "timeout")
@@ -365,7 +366,7 @@ def leave_by_goto(m: Agenda, scope: Scope, step: str) -> None:
 def timed_out(m: Agenda, visit: Visit) -> None:
     """A limit of a composite: what runs is stopped, then the event is `timeout`. A verdict that stands, stands."""
     if visit.verdict is None:
-        is_pass = visit.node.kind is Kind.WHILE
+        is_pass = visit.node.kind is WHILE
         reason = "max_duration" if is_pass else "timeout"
         if visit.loop is not None:
             visit.loop.exit_reason = reason
@@ -376,7 +377,7 @@ def timed_out(m: Agenda, visit: Visit) -> None:
         # An interval or a probe is dropped at once.
         m.forget(visit.wait)
         visit.wait = visit.due = None
-        visit.phase = Phase.OPEN
+        visit.phase = OPEN
     m.rules.stop_scopes(m, visit, "CANCELLED")
     if not visit.scopes:
         close(m, visit)
@@ -384,7 +385,7 @@ def timed_out(m: Agenda, visit: Visit) -> None:
 
 def close(m: Agenda, visit: Visit, *, error: dict[str, Any] | None = None) -> None:
     """Nothing inside is live: the composite has its outcome, or was stopped."""
-    if visit.phase is not Phase.OPEN:
+    if visit.phase is not OPEN:
         return  # closed on the way: stopping the last scope did it
     loop = visit.progress
     holds.disarm(m, visit)
@@ -434,11 +435,11 @@ def _counted(visit: Visit, loop: Loop) -> Verdict:
 def _facts(visit: Visit, loop: Loop, verdict: Verdict) -> tuple[dict[str, Any], dict[str, Any]]:
     """What goes into the log, and what references can read."""
     node = visit.node
-    if node.kind is Kind.GROUP:
+    if node.kind is GROUP:
         return {}, {"output": "", "steps": loop.branches}
     summary = {
         "count": loop.started,
-        "total": loop.total if node.kind is not Kind.WHILE else loop.started,
+        "total": loop.total if node.kind is not WHILE else loop.started,
         "success_count": loop.completed,
         "failure_count": loop.failed,
         "skipped_count": loop.skipped,
@@ -450,7 +451,7 @@ def _facts(visit: Visit, loop: Loop, verdict: Verdict) -> tuple[dict[str, Any], 
     if reason:
         facts["exitReason"] = reason
     fields: dict[str, Any] = {"summary": summary, "output": "", "exit_reason": reason or None}
-    if node.kind is Kind.PARALLEL:
+    if node.kind is PARALLEL:
         fields["branches"] = loop.branches
     else:
         fields["iterations"] = loop.iterations

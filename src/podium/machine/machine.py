@@ -42,7 +42,7 @@ from podium.machine.layers import OPERATIONS, RULES
 from podium.machine.obligations import Obligation
 from podium.machine.owed import command, obligation
 from podium.machine.program import WorkflowProgram, program_of
-from podium.machine.tree import Phase, Visit
+from podium.machine.tree import DONE, INTERVAL, RUN, Phase, Visit
 from podium.plan.plan import Plan
 
 # Named by RunStarted: a log written under other rules is not folded under these.
@@ -129,9 +129,9 @@ class Machine(Agenda):
         if self.breathing is not None:
             return
         operations = 0
-        while not self.hold.reasons and (self.agenda or budgets.call_next(self)):
+        while not self.hold.reasons and (self.agenda or (self.spending.moved and budgets.call_next(self))):
             operation, visit = self.agenda.popleft()
-            if visit.phase is Phase.DONE:
+            if visit.phase is DONE:
                 continue  # it was stopped meanwhile; what is dead counts for nothing
             if operations >= _MAX_OPERATIONS:
                 self.agenda.appendleft((operation, visit))
@@ -144,7 +144,7 @@ class Machine(Agenda):
 
     def _owed_now(self) -> list[Command]:
         """The commands of what this event touched; what was begun and stopped meanwhile is never handed out."""
-        owed: list[Command] = list(self.recorded)
+        owed: list[Command] = [*self.recorded]
         for key in self.touched:
             if key == self.breathing:
                 owed.append(SetTimer(key, self.now))
@@ -153,12 +153,14 @@ class Machine(Agenda):
             if visit is not None and (due := command(key, visit)) is not None:
                 owed.append(due)
                 visit.handed = True
-        owed += [CancelTimer(key) for key in self.dropped]
-        owed += self.reports
-        self.recorded.clear()
         self.touched.clear()
-        self.dropped.clear()
-        self.reports.clear()
+        self.recorded.clear()
+        if self.dropped:
+            owed += [CancelTimer(key) for key in self.dropped]
+            self.dropped.clear()
+        if self.reports:
+            owed += self.reports
+            self.reports.clear()
         return owed
 
 
@@ -179,7 +181,7 @@ def _run_started(m: Machine, event: EventRecord) -> None:
 def _answered(m: Machine, event: EventRecord) -> Visit | None:
     """The visit whose task this event is about, if it is still waited for; else the event may confirm a record."""
     visit = m.waits.get((event.step_id, event.logical_attempt_id))
-    if visit is None or visit.phase is not Phase.RUN:
+    if visit is None or visit.phase is not RUN:
         _confirm(m, event)
         return None
     return visit
@@ -209,7 +211,7 @@ def _step_failed(m: Machine, event: EventRecord) -> None:
 
 def _step_interrupted(m: Machine, event: EventRecord) -> None:
     visit = m.waits.get((event.step_id, event.logical_attempt_id))
-    if visit is None or visit.phase is not Phase.RUN or not visit.started:
+    if visit is None or visit.phase is not RUN or not visit.started:
         _confirm(m, event)
         return
     if visit.stopping or not visit.node.step.idempotent:
@@ -236,15 +238,12 @@ def _timer_fired(m: Machine, event: EventRecord) -> None:
         if holds.is_due(m, visit):
             _limit_reached(m, visit)
         return
-    match visit.phase:
-        case Phase.BACKOFF:
-            attempts.try_again(m, visit)
-        case Phase.INTERVAL:
-            loops.next_pass(m, visit)
-        case Phase.HELD if visit.outcome is not None:
-            attempts.settle(m, visit, visit.outcome)
-        case _:
-            pass
+    if visit.phase is INTERVAL:
+        loops.next_pass(m, visit)
+    elif visit.phase is Phase.BACKOFF:
+        attempts.try_again(m, visit)
+    elif visit.phase is Phase.HELD and visit.outcome is not None:
+        attempts.settle(m, visit, visit.outcome)
 
 
 def _limit_reached(m: Machine, visit: Visit) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from podium.machine.commands import CancelTask, Command, Probe, RunTask, SetTimer
 from podium.machine.obligations import Obligation
 from podium.machine.stop_codes import stop_code
-from podium.machine.tree import Phase, Visit
+from podium.machine.tree import RUN, Phase, Visit
 from podium.plan.plan import Approval, FormField
 
 
@@ -26,13 +26,13 @@ def command(key: Any, visit: Visit) -> Command | None:
     """What is owed for this key; None: only somebody's answer."""
     if key == visit.limit and visit.limit_due is not None:
         return SetTimer(str(key), visit.limit_due)
+    if visit.phase is RUN:
+        if visit.stopping:
+            code = stop_code(visit.stop_code)
+            return CancelTask(visit.path, visit.attempt, visit.stop_code == "FORCED", code)
+        return RunTask(visit.path, visit.attempt, visit.node.step, visit.values)
     match visit.phase:
-        case Phase.RUN:
-            if visit.stopping:
-                code = stop_code(visit.stop_code)
-                return CancelTask(visit.path, visit.attempt, visit.stop_code == "FORCED", code)
-            return RunTask(visit.path, visit.attempt, visit.node.step, visit.values)
-        case Phase.BACKOFF | Phase.INTERVAL | Phase.HELD if visit.due is not None:
+        case Phase.INTERVAL | Phase.BACKOFF | Phase.HELD if visit.due is not None:
             return SetTimer(str(key), visit.due)
         case Phase.PROBE | Phase.COND:
             return Probe(str(key), visit.questions)

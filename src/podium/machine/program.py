@@ -46,6 +46,15 @@ class Kind(IntEnum):
     CALL = auto()
 
 
+# For what is asked of every step: see `tree.py`.
+TASK: Final = Kind.TASK
+GATE: Final = Kind.GATE
+GROUP: Final = Kind.GROUP
+PARALLEL: Final = Kind.PARALLEL
+FOR_EACH: Final = Kind.FOR_EACH
+WHILE: Final = Kind.WHILE
+
+
 _KINDS: Final[dict[type, Kind]] = {
     Gate: Kind.GATE,
     Set: Kind.SET,

@@ -3,7 +3,7 @@
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import render
 from podium.machine.agenda import Agenda
-from podium.machine.flow import Way
+from podium.machine.flow import NEXT, Way
 from podium.machine.program import Node
 from podium.machine.tree import Outcome, Scope, Verdict
 from podium.machine.values import workflow_of
@@ -19,7 +19,7 @@ MAX_VISITS = 10_000_000
 def route(m: Agenda, scope: Scope, node: Node, outcome: Outcome) -> None:
     passed = node.step.allow_failure and outcome.event in ("failure", "timeout")
     way = node.ways["success" if passed else outcome.event]
-    if way is Way.NEXT:
+    if way is NEXT:
         if outcome.event in ("failure", "timeout") and not passed:
             scope.failed_unhandled = True
         go_on(m, scope, node.index + 1)

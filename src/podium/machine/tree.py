@@ -32,6 +32,16 @@ class Phase(IntEnum):
     DONE = auto()  # it has left the tree
 
 
+# For what is asked of every event: up to Python 3.11, an attribute of an enum takes as long as a call.
+NEW: Final = Phase.NEW
+READY: Final = Phase.READY
+RUN: Final = Phase.RUN
+INTERVAL: Final = Phase.INTERVAL
+OPEN: Final = Phase.OPEN
+SETTLED: Final = Phase.SETTLED
+DONE: Final = Phase.DONE
+
+
 class Result:
     """What came of the newest visit of a step: as much of it as somebody may read."""
 
@@ -100,7 +110,7 @@ class Visit:
         self.path = path
         self.attempt = attempt
         self.tries = 1
-        self.phase = Phase.NEW
+        self.phase: Phase = NEW
         # Of a task: StepStarted is in the log.
         self.started = False
         # Of a task: the command was handed out, so that stopping it means waiting for its answer.

@@ -218,6 +218,8 @@ _BLOCKS: Final = (Group, Parallel, ForEach, While)
 
 def plan_path(path: str) -> str:
     """An instance's path without iterations and further visits: the path in the plan."""
+    if "#" not in path and "[" not in path:
+        return path
     plain: list[str] = []
     for part in path.split("/"):
         name = part.split("#", 1)[0]

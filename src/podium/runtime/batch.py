@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Final
 
 from podium.log.events import MAX_PAYLOAD_BYTES, EventType, EventWrite, RunIdentity, encode_payload
 from podium.log.times import Timestamp
@@ -24,6 +25,8 @@ from podium.runtime.inbox import PendingEvent
 from podium.runtime.spilling import is_spilled
 from podium.runtime.task_slots import TaskSlots
 from podium.runtime.writing import foreseen, new_event
+
+_STEP_STARTED: Final = EventType.STEP_STARTED.value
 
 
 class Batch:
@@ -83,7 +86,7 @@ class Batch:
         )
         self.fits &= len(write.payload) <= MAX_PAYLOAD_BYTES
         self.writes.append(write)
-        if pending.event_type == EventType.TIMER_FIRED and pending.subject is not None:
+        if pending.subject is not None and pending.event_type == EventType.TIMER_FIRED:
             self.dropped.append(pending.subject)
         whole_payload = encode_payload(pending.payload) if is_spilled(write.payload) else write.payload
         self._obey(machine.advance(foreseen(self._identity, write, machine.last_seq + 1, whole_payload)))
@@ -134,7 +137,7 @@ class Batch:
             self._started.append(key)
             if not machine.has_started(*key):
                 engine_attempt = slots.engine_attempt(key)
-                self._fold(PendingEvent(EventType.STEP_STARTED, *key, engine_attempt=engine_attempt))
+                self._fold(PendingEvent(_STEP_STARTED, *key, engine_attempt=engine_attempt))
             self.acts.append(partial(self._actions.start, task))
 
     @property

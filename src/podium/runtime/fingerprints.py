@@ -69,7 +69,7 @@ class Fingerprints:
         if isinstance(body, Agent) or getattr(body, "work", PLAIN_WORK).input_files:
             return True
         try:
-            return next(_programs(order, self._host), None) is not None
+            return bool(_programs(order, self._host))
         except EvaluationError:
             return False  # it will not come to that
 
@@ -90,7 +90,7 @@ class Fingerprints:
         is_plain: bool,
     ) -> str | None:
         body, env = order.step.body, order.workflow.env
-        names_values = bool(references_in(body))
+        names_values = order.may_name_values and bool(references_in(body))
         given: dict[str, Any] = {
             "step": plan_path,
             "kind": body.__struct_config__.tag,
@@ -228,19 +228,20 @@ def _files_of(order: TaskOrder, host: TaskHost) -> dict[str, Path]:
     return found
 
 
-def _programs(order: TaskOrder, host: TaskHost) -> Iterator[str]:
+def _programs(order: TaskOrder, host: TaskHost) -> list[str]:
     """What is carried out, if it may be a file of the workspace; programs of the machine are not looked at."""
-    body = order.step.body
-    work = getattr(body, "work", PLAIN_WORK)
-    folder = render(work.workdir, order.lookup) if work.workdir is not None else "."
-    if isinstance(body, Command) and body.argv and not is_spread(body.argv[0]):
-        name = render(body.argv[0], order.lookup)
-        if "/" in name and not name.startswith("/"):
-            yield f"{folder}/{name}"
-    elif isinstance(body, Python) and body.function not in host.functions:
+    body, names = order.step.body, []
+    if isinstance(body, Python) and body.function not in host.functions:
         module = body.function.partition(":")[0].replace(".", "/")
-        yield f"{folder}/{module}.py"
-        yield f"{folder}/{module}/__init__.py"
+        names = [f"{module}.py", f"{module}/__init__.py"]
+    elif isinstance(body, Command) and body.argv and not is_spread(body.argv[0]):
+        name = render(body.argv[0], order.lookup)
+        names = [name] if "/" in name and not name.startswith("/") else []
+    if not names:
+        return []
+    workdir = getattr(body, "work", PLAIN_WORK).workdir
+    folder = render(workdir, order.lookup) if workdir is not None else "."
+    return [f"{folder}/{name}" for name in names]
 
 
 def _prompts(body: Any) -> Iterator[Prompt]:

@@ -24,6 +24,8 @@ from podium.runtime.view_trouble import ViewTrouble
 _BUFFERED: Final = 64 * 1024
 # Of a file that cannot be written, this much is kept in memory.
 _MAX_WAITING: Final = 32 * 1024 * 1024
+# What most events are.
+_MOST: Final[dict[str, str]] = {EventType.STEP_STARTED: "started", EventType.STEP_COMPLETED: "completed"}
 _LEVELS: Final[dict[str, str]] = {
     EventType.STEP_FAILED: "error",
     EventType.RUN_FAILED: "error",
@@ -170,11 +172,9 @@ def _line(record: EventRecord) -> bytes:
 def describe_event(record: EventRecord) -> str:
     """An event in a sentence."""
     attempt = f" (attempt {record.logical_attempt_id})" if record.logical_attempt_id > 1 else ""
+    if record.event_type in _MOST:
+        return _MOST[record.event_type] + attempt
     match record.event_type:
-        case EventType.STEP_STARTED:
-            return f"started{attempt}"
-        case EventType.STEP_COMPLETED:
-            return f"completed{attempt}"
         case EventType.STEP_FAILED:
             return f"failed{attempt}: {payload_of(record, StepEnd).failure or 'no reason given'}"
         case EventType.STEP_SKIPPED:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SPILL_FROM_BYTES: Final = 64 * 1024
 NEVER_SPILLED: Final = frozenset({"error", "exitCode", "reasonCode", "usage"})
 _MARK: Final = "$artifact"
+_MARK_BYTES: Final = _MARK.encode()
 _VALUES: Final = "values/"
 _KIND: Final = "payload"
 
@@ -158,7 +159,7 @@ async def spill(payload: Mapping[str, Any], values: ValueSink) -> bytes:
 
 def is_spilled(payload: bytes) -> bool:
     """Whether something may have been moved away; quick, since almost nothing ever is."""
-    return _MARK.encode() in payload
+    return _MARK_BYTES in payload
 
 
 async def whole(record: EventRecord, values: Callable[[], Values] | None) -> EventRecord:

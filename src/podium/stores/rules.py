@@ -42,17 +42,18 @@ def check_one_end(writes: Sequence[EventWrite]) -> None:
     """Refuse an append that would end one attempt twice by itself."""
     if len(writes) == 1:
         return
+    ending = [write for write in writes if write.event_type in EXCLUDED_BY]
+    if len(ending) < 2:
+        return
     ends: dict[tuple[str | None, int], set[str]] = {}
-    for write in writes:
-        excluding = EXCLUDED_BY.get(write.event_type)
-        if excluding is not None:
-            before = ends.setdefault((write.step_id, write.logical_attempt_id), set())
-            if not before.isdisjoint(excluding):
-                raise InvalidEvent(
-                    f"attempt {write.logical_attempt_id} of {write.step_id!r} would end twice: {write.event_type} "
-                    f"after {', '.join(sorted(before))}"
-                )
-            before.add(write.event_type)
+    for write in ending:
+        before = ends.setdefault((write.step_id, write.logical_attempt_id), set())
+        if not before.isdisjoint(EXCLUDED_BY[write.event_type]):
+            raise InvalidEvent(
+                f"attempt {write.logical_attempt_id} of {write.step_id!r} would end twice: {write.event_type} "
+                f"after {', '.join(sorted(before))}"
+            )
+        before.add(write.event_type)
 
 
 def may_end_twice(writes: Sequence[EventWrite], after: int | None) -> bool:

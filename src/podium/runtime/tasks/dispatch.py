@@ -111,6 +111,7 @@ class RunTasks:
             task.values or {},
             self._host.values_of_env(allowed, work.secrets),
             self._run,
+            may_name_values=task.values is not None,
         )
 
     def _begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:

@@ -35,6 +35,8 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
     # Values of the host: `${env.X}` and `${run.X}`.
     env: dict[str, str]
     run: dict[str, Any]
+    # False if it is known that no text of the step or of its workflow names a value.
+    may_name_values: bool = True
 
     @property
     def visit(self) -> str:
@@ -133,8 +135,11 @@ class Performer(Protocol):
     async def perform(self, order: TaskOrder, stopping: CancelToken) -> TaskResult: ...
 
 
+_COMPLETED: Final = EventType.STEP_COMPLETED.value
+
+
 def completed(**facts: Any) -> TaskResult:
-    return TaskResult(EventType.STEP_COMPLETED, {"exitCode": 0, **facts})
+    return TaskResult(_COMPLETED, {"exitCode": 0, **facts})
 
 
 def failed(exit_code: int, code: str, message: str, *, retryable: bool = True, **facts: Any) -> TaskResult:

@@ -124,10 +124,11 @@ def _look_up(db: apsw.Connection, appends: Sequence[Append], known_runs: KnownRu
             asked += (unhexlify(write.idempotency_key), attempt, number, append.run_id)
         if not append.writes:
             asked += (None, attempt, number, append.run_id)
-    found: list[_Found | None] = [None] * (len(asked) // _VALUES_OF_ONE)
+    count = len(asked) // _VALUES_OF_ONE
+    found: list[_Found | None] = [None] * count
     start = 0
     for size, sql in _LOOK_UP.items():
-        while len(found) - start >= size:
+        while count - start >= size:
             values = asked[start * _VALUES_OF_ONE : (start + size) * _VALUES_OF_ONE]
             for row in db.execute(sql, values):
                 found[start + row[0]] = row
@@ -170,7 +171,10 @@ def _append(
     if rules.may_end_twice(writes, append.after):
         known = rules.recorded(run, writes, partial(_find, db, number, run), ends=True)
     elif is_first_known or len(writes) > 1:
-        known = _known(db, number, run, writes, found[place : place + len(writes)])
+        rows = found[place : place + len(writes)]
+        repeated = [write for write, row in zip(writes, rows, strict=True) if row is not None and row[1]]
+        if repeated:
+            known = rules.recorded(run, repeated, partial(_find, db, number, run), ends=False)
     fresh = rules.new_writes(writes, known)
     if not fresh:
         if not writes and (append.set_wake_ups or append.drop_wake_ups):
@@ -204,17 +208,6 @@ def _change_wake_ups(db: apsw.Connection, number: int, append: Append, status: R
         db.execute(_SET_WAKE_UP, (number, wake_up.key, wake_up.due))
     for key in append.drop_wake_ups:
         db.execute(_DROP_WAKE_UP, (number, key))
-
-
-def _known(
-    db: apsw.Connection,
-    number: int,
-    run: RunIdentity,
-    writes: Sequence[EventWrite],
-    found: Sequence[_Found | None],
-) -> dict[str, EventRecord]:
-    repeated = [write for write, row in zip(writes, found, strict=True) if row is not None and row[1]]
-    return rules.recorded(run, repeated, partial(_find, db, number, run), ends=False)
 
 
 def _find(db: apsw.Connection, number: int, run: RunIdentity, key: str) -> EventRecord | None:

@@ -431,9 +431,10 @@ class Writer:
     def _checkpoint(self) -> None:
         """Take the log up into the file when it has become long; nothing depends on it yet, so it may fail."""
         pages = self._wal_pages
-        if self._db is None or pages < max(self.checkpoint_pages, self._checkpoint_at):
-            if pages < self.checkpoint_pages:
-                self._checkpoint_at = 0
+        if pages < self.checkpoint_pages:
+            self._checkpoint_at = 0
+            return
+        if self._db is None or pages < self._checkpoint_at:
             return
         seen, self._data_version = self._data_version, _data_version(self._db)
         if seen == self._data_version:
