@@ -62,7 +62,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D04",
         "a gate whose condition is false is skipped",
-        swap("machine/attempts.py:begin", "node.kind is Kind.GATE", "False"),
+        swap("machine/attempts.py:begin", "node.kind is GATE", "False"),
     ),
     fault(
         "D04",

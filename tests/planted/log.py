@@ -287,7 +287,7 @@ FAULTS: Final[list[Fault]] = [
         "work that ends while paused is routed",
         swap(
             "machine/machine.py:Machine._work",
-            "not self.hold.reasons and (self.agenda or budgets.call_next(self))",
+            "not self.hold.reasons and (self.agenda or (self.spending.moved and budgets.call_next(self)))",
             "self.agenda or (not self.hold.reasons and budgets.call_next(self))",
         ),
     ),

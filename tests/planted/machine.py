@@ -65,7 +65,7 @@ FAULTS: Final = [
         "what is parked moves while held",
         swap(
             "machine/machine.py:Machine._work",
-            "not self.hold.reasons and (self.agenda or budgets.call_next(self))",
+            "not self.hold.reasons and (self.agenda or (self.spending.moved and budgets.call_next(self)))",
             "self.agenda or (not self.hold.reasons and budgets.call_next(self))",
         ),
     ),
@@ -272,7 +272,7 @@ FAULTS: Final = [
         swap(
             "machine/attempts.py:stopped",
             """
-            visit.phase = Phase.SETTLED
+            visit.phase = SETTLED
             visit.wait = None
             m.later('leave', visit)
             """,
@@ -407,7 +407,7 @@ FAULTS: Final = [
         "a loop that is stopped goes on",
         swap(
             "machine/loops.py:_goes_on",
-            "visit.phase is Phase.OPEN and (not visit.stopping) and (visit.verdict is None)",
+            "visit.phase is OPEN and (not visit.stopping) and (visit.verdict is None)",
             "True",
         ),
     ),

@@ -21,9 +21,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R007",
         "a log line is not JSON",
-        swap(
-            "runtime/journal.py:_line", "msgspec.json.encode(line) + b'\\n'", "repr(line).encode() + b'\\n'"
-        ),
+        swap("runtime/journal.py:_line", "msgspec.json.encode(line)", "repr(line).encode()"),
     ),
     fault(
         "R011",
@@ -40,7 +38,9 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R013",
         "nothing is written for people",
-        drop("runtime/journal.py:Journal.__call__", "self._for_people.add(_line(record))"),
+        drop(
+            "runtime/journal.py:Journal.__call__", "self._for_people.add([_line(record) for record in new])"
+        ),
     ),
     fault(
         "R087",
@@ -200,7 +200,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D49",
         "a journal writes events again",
-        swap("runtime/journal.py:Journal.__call__", "record.run_seq <= self._seen", "False"),
+        swap("runtime/journal.py:Journal.__call__", "record.run_seq > self._seen", "True"),
     ),
     fault(
         "D63",
