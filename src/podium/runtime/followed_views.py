@@ -8,6 +8,7 @@ the one that holds its lock does that.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from podium.errors import PodiumError, StoreUnavailable
@@ -44,10 +45,11 @@ class ViewParts(WorkerParts, Protocol):
 
 
 class FollowedViews:
-    """The views of all runs that a worker sees."""
+    """The views of all runs that a worker sees. `on_end` is called with each of them that has ended."""
 
-    def __init__(self, parts: ViewParts) -> None:
+    def __init__(self, parts: ViewParts, on_end: Callable[[RunId], None] = lambda _run_id: None) -> None:
         self._parts = parts
+        self._on_end = on_end
         self._following: dict[RunId, asyncio.Task[None]] = {}
 
     def follow(self, run_id: RunId) -> None:
@@ -71,24 +73,27 @@ class FollowedViews:
     async def _follow(self, run_id: RunId) -> None:
         while True:
             try:
-                return await self._write(run_id)
+                if await self._write(run_id):
+                    return self._on_end(run_id)
+                await asyncio.sleep(_LOCKED_SECONDS)
             except RunLocked:
                 await asyncio.sleep(_LOCKED_SECONDS)
             except StoreUnavailable:
                 await asyncio.sleep(_AWAY_SECONDS)
-            except PodiumError as error:
+            except (PodiumError, OSError) as error:
                 # The store has everything; only these files are old.
                 _LOG.warning("the files of run %s are not written: %s", run_id, error)
                 return None
 
-    async def _write(self, run_id: RunId) -> None:
+    async def _write(self, run_id: RunId) -> bool:
+        """False if another process has taken the directory before the run had ended."""
         directory = self._parts.directory(run_id)
         run = await self._parts.store.get_run(run_id)
         directory.make()
         lock = RunLock(directory.lock, run_id)
         await lock.take(_no_lease, wait=0)
         try:
-            await _RunFollower(self._parts, directory, run, lock).follow()
+            return await _RunFollower(self._parts, directory, run, lock).follow()
         finally:
             lock.release()
 
@@ -103,7 +108,8 @@ class _RunFollower:
         self._run = run
         self._lock = lock
 
-    async def follow(self) -> None:
+    async def follow(self) -> bool:
+        """Whether the run has ended."""
         run_id = self._run.identity.run_id
         plan = await load_plan(self._store, self._directory, self._run)
         world = World(
@@ -121,6 +127,7 @@ class _RunFollower:
         world.checkpoints = CheckpointWriter(self._store, run_id, plan, views.saved)
         try:
             await self._keep_up(driver, views)
+            return driver.machine.terminal
         finally:
             await world.checkpoints.close()
             if self._lock.is_held():

@@ -55,6 +55,8 @@ class HostedRuns:
     """`idle`: for how long a run without attempts is kept; `max_idle`: and how many of them."""
 
     def __init__(self, prepare: PrepareRun, *, idle: timedelta = IDLE, max_idle: int = MAX_IDLE_RUNS) -> None:
+        # Called with every run that is prepared.
+        self.on_open: Callable[[RunId], None] = lambda _run_id: None
         self._prepare = prepare
         self._idle = idle.total_seconds()
         self._max_idle = max_idle
@@ -70,6 +72,7 @@ class HostedRuns:
         entry = self._entries.get(run_id)
         if entry is None:
             entry = self._entries[run_id] = _Entry(asyncio.ensure_future(self._prepare(run_id)))
+            self.on_open(run_id)
         entry.users += 1
         try:
             # One that stops waiting does not take it from the others.

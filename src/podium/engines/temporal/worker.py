@@ -30,6 +30,7 @@ from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine.following import is_signal_wake_up
 from podium.runtime.attempts import Attempts
+from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
 
 _LOG: Final = logging.getLogger(__name__)
@@ -62,11 +63,15 @@ class TemporalWorker:
         self._connection = connection
         self.queues = queues
         self._drain = drain
+        self._views = FollowedViews(parts)
 
     async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
         """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
         client = await temporal.connect(self._connection, self._store)
-        attempts = Attempts(self._parts, HostedRuns(prepare_for_worker(self._parts)))
+        runs = HostedRuns(prepare_for_worker(self._parts))
+        self._views = FollowedViews(self._parts, on_end=runs.close_if_idle)
+        runs.on_open = self._views.follow
+        attempts = Attempts(self._parts, runs)
         activities = RunActivities(Opening(self._parts), attempts)
         async with contextlib.AsyncExitStack() as running:
             for queue in self.queues.served:
@@ -81,6 +86,7 @@ class TemporalWorker:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
         await attempts.close()
+        await self._views.close()
 
     def _worker(self, client: Client, queue: str, activities: RunActivities) -> Worker:
         return Worker(
@@ -125,7 +131,14 @@ class TemporalWorker:
                     after = runs[-1].identity.run_id
                     for run in runs:
                         await self._restart_if_lost(client, run)
+                        self._show_if_here(run)
             await asyncio.sleep(_RECONCILE_SECONDS)
+
+    def _show_if_here(self, run: Run) -> None:
+        """The files of a run whose host this is say how it is, also while it only waits."""
+        queues = Queues.of_run(run)
+        if queues is not None and queues.attempts in self.queues.served:
+            self._views.follow(run.identity.run_id)
 
     async def _restart_if_lost(self, client: Client, run: Run) -> None:
         run_id = run.identity.run_id
