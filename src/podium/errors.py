@@ -38,6 +38,7 @@
     ├── ArtifactNotStored            runtime/run_artifacts.py        the bucket did not take what a step has left
     ├── RunLocked                    runtime/lock.py                 another process drives the run
     │   └── NotAsDecided             runtime/reopening.py            another process has changed the run since then
+    ├── RunEndedAlready              runtime/reopening.py            the run has ended and cannot be resumed
     ├── OtherEngine                  runtime/other_engines.py        the run is carried by another engine than this one
     ├── PathRefused                  runtime/rundir.py               a path that leaves its directory
     ├── PlanMissing                  runtime/plan_file.py            the run's plan is lost
@@ -60,7 +61,6 @@
     ├── ReplayMiss                   runtime/tasks/recordings.py     the recording has no answer to this question
     ├── RecordingUnusable            runtime/tasks/recordings.py     a folder or file that cannot be used as a recording
     ├── RunExists                    engines/creation.py             the run id is taken
-    ├── RunEndedAlready              engines/local.py                the run has ended and cannot be resumed
     ├── EngineUnavailable            engines/temporal/client.py      the server of an engine does not answer
     ├── EngineRefused                engines/temporal/client.py      unknown namespace, or credentials that are refused
     ├── NoWorker                     engines/temporal/client.py      no worker serves the queue of a run

@@ -173,6 +173,10 @@ CHANGES = [
         swap("stores/memory.py:MemoryStore.start_attempt", ("self.append(...)", "writes"), "writes[1:]"),
     ),
     Change(
+        "no_attempt_starts_while_the_run_is_paused",
+        swap("stores/memory.py:MemoryStore.start_attempt", "kept.row.status is RunStatus.PAUSED", "False"),
+    ),
+    Change(
         "an_attempt_that_another_worker_holds_is_not_given_away",
         swap("stores/memory.py:MemoryStore.start_attempt", "self._is_live(kept, claim.name)", "False"),
     ),

@@ -174,6 +174,7 @@ def resume(
     "--from", "step", metavar="STEP", help="Where to start: a step that the run reached. [default: the start]"
 )
 @click.option("--run-id", "new_id", help="The id of the new run. [default: a new one]")
+@engine_options
 @foreground_options
 def rerun(run_id: str, step: str | None, new_id: str | None, **options: Unpack[Options]) -> int:
     """Run what was run before once more, from STEP or from its start on, as a new run.

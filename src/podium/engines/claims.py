@@ -119,7 +119,9 @@ class Claim:
         if run.status not in (RunStatus.PENDING, RunStatus.APPROVED):
             return
         lease = await self._claim_to_end()
-        payload = encode_payload({"exitCode": 2, "reason": "concurrency limit"})
+        from podium.runtime.slots import CONCURRENCY_LIMIT
+
+        payload = encode_payload({"exitCode": 2, "reason": CONCURRENCY_LIMIT})
         write = new_event(run.identity, EventType.RUN_CANCELLED, self._parts.now(), payload)
         await self._store.append(self._run_id, [write], fence=lease.fence)
         await self._store.release(lease)

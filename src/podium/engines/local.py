@@ -24,11 +24,11 @@ from podium.engines.creation import create_run
 from podium.engines.hosting import prepare_run
 from podium.engines.parts import LocalParts
 from podium.engines.start import start_facts
-from podium.errors import ConcurrencyLimit, PodiumError
+from podium.errors import ConcurrencyLimit
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE, Lease
-from podium.log.runs import Run
+from podium.log.runs import LOCAL, Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Concurrency, Plan
@@ -48,7 +48,7 @@ from podium.runtime.other_engines import check_local
 from podium.runtime.outages import OUTAGE
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
-from podium.runtime.reopening import Reopening
+from podium.runtime.reopening import Reopening, RunEndedAlready
 from podium.runtime.run_artifacts import OUTAGE as ARTIFACT_OUTAGE
 from podium.runtime.run_artifacts import parts_of
 from podium.runtime.run_views import RunViews
@@ -68,12 +68,6 @@ _FLUSH_SECONDS: Final = 0.25
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
-class RunEndedAlready(PodiumError):
-    """A completed run is never resumed."""
-
-    code = "RUN_COMPLETED"
-
-
 class _Session(msgspec.Struct):
     """One process at one run, from its claim on."""
 
@@ -90,6 +84,8 @@ class _Session(msgspec.Struct):
 
 class LocalEngine:
     """An `Engine`."""
+
+    provider = LOCAL
 
     def __init__(
         self,
@@ -150,9 +146,7 @@ class LocalEngine:
         reopening = Reopening(store, parts.clock, run, reopen)
         if await reopening.is_completed():
             await self._write_views(run, directory)
-            raise RunEndedAlready(
-                f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`"
-            )
+            raise RunEndedAlready(run_id)
         await reopening.check(run)
         directory.make()
         lock, control = RunLock(directory.lock, run_id), Control()

@@ -48,3 +48,5 @@ class AttemptEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     # The payload for the end of an attempt that was stopped. Only the process that decided to stop it knows why, and
     # records it.
     stopped: dict[str, Any] | None = None
+    # The run was paused before the attempt started: nothing was recorded, and it has to be ordered again.
+    is_refused: bool = False

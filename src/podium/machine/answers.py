@@ -37,3 +37,9 @@ def stopped_payload(code: str, facts: dict[str, Any] | None = None) -> dict[str,
     """Of StepFailed: the attempt ended because something around it wanted it to."""
     error = {"category": error_category(code), "code": code, "message": "stopped", "retryable": False}
     return {"error": error, **(facts or {})}
+
+
+def failure_payload(exit_code: int, code: str, message: str, *, reason: str) -> dict[str, Any]:
+    """Of RunFailed: the run ended for a reason that is not in its plan."""
+    error = {"category": "SYSTEM", "code": code, "message": message, "retryable": False}
+    return {"exitCode": exit_code, "reason": reason, "error": error}

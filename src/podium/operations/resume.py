@@ -47,9 +47,14 @@ async def resume_run(
     `budgets`: as `parse_budget` gives them; only for an open run.
     """
     run = await parts.store.get_run(RunId(run_id))
-    if is_elsewhere(run):
+    if run.provider != parts.engine().provider:
         return await _resume_elsewhere(parts, run, workflow, budgets, workspace)
     run = await may_resume(parts, run_id, env_files)
+    if workflow is not None and is_elsewhere(run):
+        raise InvalidInput(
+            f"run {run_id!r} is driven by another engine and continues with its own workflow; "
+            f"`podium rerun {run_id}` starts a new run"
+        )
     plan = workflow.plan if workflow is not None else None
     await _require_needs(parts, run, plan, workspace)
     if workflow is not None:

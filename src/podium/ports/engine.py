@@ -86,6 +86,11 @@ class Driving(Protocol):
 
 
 class Engine(Protocol):
+    @property
+    def provider(self) -> str:
+        """Its name, as it is in the rows of its runs."""
+        ...
+
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
         """Make a run; nothing of it begins."""
         ...

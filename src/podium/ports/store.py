@@ -59,7 +59,7 @@ class Claimed(NamedTuple):
 
 
 class StartedAttempt(NamedTuple):
-    """What became of a worker's wish to carry out an attempt: exactly one of the last three is there."""
+    """What became of a worker's wish to carry out an attempt: exactly one of the last four is there."""
 
     events: tuple[AppendedEvent, ...]
     # The attempt is the worker's. The generation counts the workers that it was given to.
@@ -68,6 +68,8 @@ class StartedAttempt(NamedTuple):
     end: EventRecord | None = None
     # Another worker holds it.
     holder: Lease | None = None
+    # The run was paused before the attempt's StepStarted was recorded: nothing was stored.
+    is_paused: bool = False
 
 
 class Limit(NamedTuple):
@@ -231,6 +233,8 @@ class Leases(Protocol):
         It is taken if it is free or has lapsed, and also from the same owner: an owner that asks again gets the next
         generation, and what it did under the earlier one is fenced off. It is not taken if the attempt has ended. The
         fence is the run's: `StaleFence` if it is not the current one and the attempt has not ended.
+
+        While the run is paused no StepStarted is recorded: an attempt that was ordered before does not start.
         """
         ...
 

@@ -105,6 +105,8 @@ class EngineAttempt:
     async def carry_out(self, run: HostedRun) -> AttemptEnd:
         writes = await self._writer.writes(self._run_id, self._order.before)
         started = await self._start(writes)
+        if started.is_paused:
+            return AttemptEnd(Written(), is_refused=True)
         self._before = written(started.events)
         if started.end is not None:
             return AttemptEnd(self._before, await self._writer.logged(started.end))

@@ -29,6 +29,15 @@ class NotAsDecided(RunLocked):
         self.holder = None
 
 
+class RunEndedAlready(PodiumError):
+    """A completed run is never resumed."""
+
+    code = "RUN_COMPLETED"
+
+    def __init__(self, run_id: RunId) -> None:
+        super().__init__(f"run {run_id!r} has completed; start a new one, or `podium rerun {run_id}`")
+
+
 class Reopening:
     """What the caller saw of a run, and what it wants: `wanted` is the `runSeq` of the end to be undone."""
 

@@ -30,6 +30,8 @@ from podium.runtime import holders
 from podium.runtime.signalling import append_while_open
 from podium.runtime.writing import new_event
 
+# Why a run was cancelled that was refused before it started.
+CONCURRENCY_LIMIT: Final = "concurrency limit"
 _LOOK_SECONDS: Final = 0.2
 _STOPS: Final = (b'"signalType":"CANCEL"', b'"signalType":"EMERGENCY_STOP"')
 

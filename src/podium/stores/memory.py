@@ -298,6 +298,10 @@ class MemoryStore:
     ) -> StartedAttempt:
         texts.check_holder(claim.owner, claim.name)
         kept = self._kept(run_id)
+        if kept.row.status is RunStatus.PAUSED and any(
+            key not in kept.by_key for key in rules.keys_of_starts(writes)
+        ):
+            return StartedAttempt((), is_paused=True)
         keys = rules.keys_of_ends(kept.row.identity, claim)
         end = min((kept.by_key[key] for key in keys if key in kept.by_key), key=_seq, default=None)
         events: tuple[AppendedEvent, ...] = ()

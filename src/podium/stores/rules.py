@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
-from podium.log.events import EventRecord, EventWrite, RunIdentity, check_write, is_key
+from podium.log.events import EventRecord, EventType, EventWrite, RunIdentity, check_write, is_key
 from podium.log.ids import RunId
 from podium.log.keys import key_v1, keys_of_other_ends
 from podium.log.leases import AttemptClaim, Fence, may_write
@@ -79,6 +79,11 @@ def other_ends(run: RunIdentity, write: EventWrite) -> tuple[str, ...]:
     return keys_of_other_ends(
         run.run_id, step_id, write.logical_attempt_id, write.event_type, run.plan_version
     )
+
+
+def keys_of_starts(writes: Sequence[EventWrite]) -> list[str]:
+    """Keys of the attempts' starts among these."""
+    return [write.idempotency_key for write in writes if write.event_type == EventType.STEP_STARTED]
 
 
 def keys_of_ends(run: RunIdentity, claim: AttemptClaim) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from podium.engines.local import LocalEngine, RunEndedAlready
+from podium.engines.local import LocalEngine
 from podium.log.ids import RunId
+from podium.runtime.reopening import RunEndedAlready
 from podium.stores.sqlite import SqliteStore
 from podium.stores.sqlite.clock import BootClock
 from tests.unit.tasks.engine import run

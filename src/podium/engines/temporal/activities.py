@@ -40,13 +40,18 @@ class RunActivities:
         self._stops: dict[tuple[str, str, int], StopRequest] = {}
 
     def all(self) -> Sequence[Callable[..., Any]]:
-        return (self.open, self.read, self.write, self.ask, self.perform, self.abandon, self.kill)
+        return (self.open, self.close, self.read, self.write, self.ask, self.perform, self.abandon, self.kill)
 
     @activity.defn(name="podium.open")
     async def open(self, args: RunArgs) -> OpenedRun:
         info = activity.info()
         async with _beating():
             return await self._opening.open(args, str(info.workflow_id), str(info.workflow_run_id))
+
+    @activity.defn(name="podium.close")
+    async def close(self, run_id: str) -> None:
+        await self._opening.close(run_id, str(activity.info().workflow_id))
+        self._attempts.forget(run_id)
 
     # --- the log ----------------------------------------------------------------------------------
 

@@ -16,18 +16,24 @@ from podium.engines.temporal.client import ExecutionExists
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import TEMPORAL, Queues, workflow_id
+from podium.errors import ConcurrencyLimit
 from podium.log.events import EventRecord, EventType, encode_payload
 from podium.log.ids import RunId
-from podium.log.runs import EngineRunRef
+from podium.log.runs import EngineRunRef, Run
 from podium.log.transitions import RUN_ENDS
 from podium.machine import Machine
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Plan
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
-from podium.runtime.ends import ended_by
+from podium.runtime.ends import ended_by, last_end
+from podium.runtime.holders import workflow_owner
+from podium.runtime.lock import RunLocked
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
+from podium.runtime.reopening import Reopening, RunEndedAlready
+from podium.runtime.replaying import replayed
 from podium.runtime.signalling import append_while_open
+from podium.runtime.slots import CONCURRENCY_LIMIT
 from podium.runtime.spilling import whole
 from podium.runtime.writing import new_event
 
@@ -36,6 +42,8 @@ _LOOK_SECONDS: Final = 0.1
 
 class TemporalEngine:
     """An `Engine`. This process only watches its runs: they continue without it."""
+
+    provider = TEMPORAL
 
     def __init__(self, parts: LocalParts, connection: Connection, queues: Queues) -> None:
         self._parts = parts
@@ -79,15 +87,23 @@ class TemporalEngine:
         on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
     ) -> RunEnded:
         """Start an execution, unless the run has one, and follow the run to its end."""
-        client = await self._connected()
-        run = await self._parts.store.get_run(run_id)
+        client, store = await self._connected(), self._parts.store
+        run = await store.get_run(run_id)
+        reopening = Reopening(store, self._parts.clock, run, reopen)
+        if await reopening.is_completed():
+            raise RunEndedAlready(run_id)
+        await reopening.check(run)
         queues = Queues.of_run(run) or self._queues
+        for queue in queues.served:
+            await temporal.require_worker(client, self._connection, queue)
+        if reopening.is_wanted:
+            await self._reopen(reopening, run)
         await temporal.start_execution(client, RunArgs(run_id, queues.attempts), queues.decisions)
         control = _Control(self._parts, run_id)
         if on_driving is not None:
             on_driving(control)
         following = _Following(self._parts, run_id, observers, on_waiting)
-        machine = await following.machine()
+        machine = await following.machine(run)
         try:
             while (end := await following.read(machine)) is None:
                 reason = idle_because(machine.obligations()) if no_wait else None
@@ -96,7 +112,26 @@ class TemporalEngine:
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
             await control.close()
-        return ended_by(end)
+        return _ended(end)
+
+    async def _reopen(self, reopening: Reopening, run: Run) -> None:
+        """Recorded here, so that it is certain before an execution starts for it."""
+        run_id = run.identity.run_id
+        owner = workflow_owner(TEMPORAL, workflow_id(run_id))
+        lease = await self._parts.store.claim(run_id, owner=owner, ttl=None)
+        if lease is None:
+            raise RunLocked(run_id, None)
+        await reopening.carry_out(lease)
+
+
+def _ended(end: EventRecord) -> RunEnded:
+    ended = ended_by(end)
+    if ended.event_type == EventType.RUN_CANCELLED and ended.reason == CONCURRENCY_LIMIT:
+        raise ConcurrencyLimit(
+            f"run {ended.run_id!r} was not started: other runs use its concurrency key; start it again when they have "
+            "ended, or set `on_conflict: queue` to wait for them"
+        )
+    return ended
 
 
 class _Following:
@@ -114,13 +149,18 @@ class _Following:
         self._observers = observers
         self._on_waiting = on_waiting
 
-    async def machine(self) -> Machine:
-        run = await self._parts.store.get_run(self._run_id)
-        return Machine(await load_plan(self._parts.store, self._parts.directory(self._run_id), run))
+    async def machine(self, run: Run) -> Machine:
+        """As the run is now; of a run that has started, only what comes from now on is shown."""
+        plan = await load_plan(self._parts.store, self._parts.directory(self._run_id), run)
+        if run.head <= 1:
+            return Machine(plan)
+        return await replayed(self._parts.store, self._run_id, plan, self._parts.values(self._run_id))
 
     async def read(self, machine: Machine) -> EventRecord | None:
         """What is new in the log; the run's last event if it is over."""
         values = self._parts.values(self._run_id)
+        if _is_over(machine):
+            return await last_end(self._parts.store, await self._parts.store.get_run(self._run_id))
         records = await self._parts.store.read(self._run_id, after=machine.last_seq)
         if not records:
             return None
@@ -131,7 +171,11 @@ class _Following:
         if self._on_waiting is not None:
             self._on_waiting(machine.obligations())
         ends = [record for record in records if record.event_type in RUN_ENDS]
-        return ends[-1] if ends and machine.terminal else None
+        return ends[-1] if _is_over(machine) else None
+
+
+def _is_over(machine: Machine) -> bool:
+    return machine.terminal
 
 
 class _Control:

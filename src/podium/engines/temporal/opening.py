@@ -1,21 +1,35 @@
-"""Opening a run for a workflow execution: whose it is, what it has come to, and what it starts with."""
+"""Opening a run for a workflow execution: whose it is, what it has come to, and what it starts with.
 
-from typing import Final
+A run that cannot start here (its plan is not the one it was created with, or something that it needs is missing) fails
+with the reason in its log. Otherwise its execution would fail and the run would stay pending for ever.
+"""
 
-from podium.engines.hosting import prepare_run
+from typing import Any, Final
+
+from podium.engines.hosting import PreparedRun, prepare_run
 from podium.engines.parts import LocalParts
 from podium.engines.start import start_facts
 from podium.engines.temporal.messages import OpenedRun, RunArgs
+from podium.engines.temporal.names import TEMPORAL
+from podium.errors import ConcurrencyLimit, PodiumError, StoreUnavailable
+from podium.log.alerts import Alert, AlertCode
+from podium.log.events import EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Lease
 from podium.log.runs import EngineRunRef, Run
 from podium.log.transitions import TERMINAL, RunStatus
+from podium.machine.answers import failure_payload
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
+from podium.runtime import holders
+from podium.runtime.alerts import Alerting
 from podium.runtime.checkpoints import encode_machine
 from podium.runtime.lock import RunLocked
 from podium.runtime.plan_file import load_plan
 from podium.runtime.replaying import replayed
+from podium.runtime.slots import CONCURRENCY_LIMIT, SlotWaiter
+from podium.runtime.world import World
+from podium.runtime.writing import new_event
 
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
@@ -23,21 +37,40 @@ _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 class Opening:
     def __init__(self, parts: LocalParts) -> None:
         self._parts = parts
+        self._store = parts.store
 
     async def open(self, args: RunArgs, workflow_id: str, execution: str) -> OpenedRun:
-        store = self._parts.store
-        run = await store.get_run(RunId(args.run_id))
+        run = await self._store.get_run(RunId(args.run_id))
         if run.status in TERMINAL:
-            return OpenedRun(run.identity, 0, b"", is_over=True)
-        plan = await load_plan(store, self._parts.directory(args.run_id), run)
-        lease = await self._claim(run, plan, f"temporal:{workflow_id}")
-        engine = EngineRunRef(provider="temporal", workflow_id=workflow_id, provider_run_id=execution)
-        await store.set_engine(run.identity.run_id, engine, fence=lease.fence)
+            return _over(run)
+        owner = holders.workflow_owner(TEMPORAL, workflow_id)
+        try:
+            plan = await load_plan(self._store, self._parts.directory(args.run_id), run)
+        except StoreUnavailable:
+            raise
+        except PodiumError as error:
+            await Alerting(self._store, self._parts.clock).raise_alert(
+                run.identity.run_id, Alert(AlertCode.PLAN_REFUSED, error.code, str(error))
+            )
+            return await self._fail(run, owner, error)
+        try:
+            lease = await self._claim(run, plan, owner)
+        except ConcurrencyLimit:
+            return await self._end(
+                run, owner, EventType.RUN_CANCELLED, {"exitCode": 2, "reason": CONCURRENCY_LIMIT}
+            )
+        engine = EngineRunRef(provider=TEMPORAL, workflow_id=workflow_id, provider_run_id=execution)
+        await self._store.set_engine(run.identity.run_id, engine, fence=lease.fence)
         start = None
         if run.status in _NOT_STARTED:
-            prepared = await prepare_run(self._parts, run, check=True, alone=False)
-            start = start_facts(plan, prepared.asked.inputs, prepared.facts, prepared.host, engine)
-        machine = await replayed(store, run.identity.run_id, plan, self._parts.values(args.run_id))
+            try:
+                prepared = await prepare_run(self._parts, run, check=True, alone=False)
+            except StoreUnavailable:
+                raise
+            except PodiumError as error:
+                return await self._fail(run, owner, error)
+            start = await self._start(prepared, lease, engine)
+        machine = await replayed(self._store, run.identity.run_id, plan, self._parts.values(args.run_id))
         return OpenedRun(
             run.identity,
             lease.fence.generation,
@@ -47,9 +80,71 @@ class Opening:
         )
 
     async def _claim(self, run: Run, plan: Plan, owner: str) -> Lease:
-        """The run belongs to its execution, not to this process: it does not lapse."""
-        slots = plan.concurrency.limit if plan.concurrency is not None else None
-        lease = await self._parts.store.claim(run.identity.run_id, owner=owner, ttl=None, slots=slots)
+        """The run belongs to its execution, not to this process: its lease does not lapse."""
+        run_id, parts = run.identity.run_id, self._parts
+        limit = plan.concurrency.limit if plan.concurrency is not None else None
+
+        async def claim() -> Lease | None:
+            return await self._store.claim(run_id, owner=owner, ttl=None, slots=limit)
+
+        lease: Lease | None
+        if plan.concurrency is None or run.status not in _NOT_STARTED:
+            lease = await claim()
+        else:
+            waiter = SlotWaiter(
+                self._store,
+                parts.clock,
+                run,
+                plan.concurrency,
+                owner=holders.new_owner(),
+                ttl=parts.lease,
+                notify=None,
+            )
+            # Cancelled while it waited, it needs no slot to end.
+            lease = await waiter.wait(claim, lambda: False) or await self._store.claim(
+                run_id, owner=owner, ttl=None
+            )
         if lease is None:
-            raise RunLocked(run.identity.run_id, None)
+            held = await self._store.held_lease(run_id)
+            raise RunLocked(run_id, holders.describe(held.lease.owner) if held is not None else None)
         return lease
+
+    async def _start(
+        self, prepared: PreparedRun, lease: Lease, engine: EngineRunRef
+    ) -> dict[str, Any] | None:
+        """What RunStarted says; None if a rerun has recorded it, with what it takes over."""
+        parts, run_id = self._parts, lease.run_id
+        start = start_facts(prepared.plan, prepared.asked.inputs, prepared.facts, prepared.host, engine)
+        world = World(
+            self._store, parts.clock, prepared.tasks, prepared.tasks.ask, payloads=parts.values(run_id)
+        )
+        return None if await prepared.earlier.start(start, lease, world) else start
+
+    async def _fail(self, run: Run, owner: str, error: PodiumError) -> OpenedRun:
+        if run.status not in _NOT_STARTED:
+            raise error  # it continues as soon as what is missing is there
+        return await self._end(
+            run, owner, EventType.RUN_FAILED, failure_payload(1, error.code, str(error), reason="not started")
+        )
+
+    async def _end(self, run: Run, owner: str, event_type: EventType, payload: dict[str, Any]) -> OpenedRun:
+        """Of a run that has not started: it does not stay open."""
+        run_id = run.identity.run_id
+        lease = await self._store.claim(run_id, owner=owner, ttl=None)
+        if lease is None:
+            raise RunLocked(run_id, None)
+        write = new_event(run.identity, event_type, self._parts.now(), encode_payload(payload))
+        await self._store.append(run_id, [write], fence=lease.fence)
+        await self._store.release(lease)
+        return _over(run)
+
+    async def close(self, run_id: str, workflow_id: str) -> None:
+        """The run has ended: its slot is free."""
+        owner = holders.workflow_owner(TEMPORAL, workflow_id)
+        held = await self._store.held_lease(RunId(run_id))
+        if held is not None and held.lease.owner == owner:
+            await self._store.release(held.lease)
+
+
+def _over(run: Run) -> OpenedRun:
+    return OpenedRun(run.identity, 0, b"", is_over=True)

@@ -71,7 +71,9 @@ class RunWorkflow:
             args,
             result_type=OpenedRun,
             task_queue=args.queue,
-            start_to_close_timeout=_BRIEFLY,
+            # It may wait for a slot.
+            start_to_close_timeout=_FOREVER,
+            heartbeat_timeout=_HEARTBEAT,
             retry_policy=_RETRY,
         )
         if opened.is_over:
@@ -79,11 +81,12 @@ class RunWorkflow:
         self._generation = opened.generation
         self._follower = Follower(_machine_of(opened), opened.identity)
         await self._read()
-        if opened.start is not None and self._follower.machine.root is None:
+        if opened.start is not None and not self._follower.machine.cancelled_before_start:
             self._follower.submit(EventDraft(EventType.RUN_STARTED, payload=opened.start))
         self._follower.restart()
         if not await self._drive():
             workflow.continue_as_new(RunArgs(args.run_id, args.queue, args.rotation + 1))
+        await workflow.execute_local_activity("podium.close", args.run_id, **_LOCAL)
 
     @workflow.signal
     def nudge(self) -> None:
@@ -206,10 +209,13 @@ class RunWorkflow:
         except (ActivityError, asyncio.CancelledError):
             self._follower.lost(task)
         else:
+            if done.is_refused:
+                self._follower.refused(task)
+                return
             self._learn(events, done.before)
-            self._follower.performed(task, done.stopped)
             if done.end is not None:
                 self._follower.learn((done.end,))
+            self._follower.performed(task, done.stopped)
         finally:
             del self._attempts[task.path, task.attempt]
 

@@ -10,7 +10,7 @@ from podium.log.events import EventRecord, EventWrite, RunIdentity
 from podium.log.leases import AttemptClaim, Fence, Lease, WakeUp
 from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
 from podium.log.times import Timestamp
-from podium.log.transitions import TERMINAL
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun, StartedAttempt
 from podium.stores import rules, texts
 from podium.stores.plan_refs import plan_ref_column
@@ -144,6 +144,8 @@ async def start_attempt(
         ends = rules.keys_of_ends(await _identity(connections, connection, run_id), claim)
         keys = [*map(bytes.fromhex, ends), *await _keys_of_ends(connections, connection, run_id, writes)]
         run = await _open_for(connections, connection, run_id, writes, fence, keys)
+        if await _starts_while_paused(connection, run, writes):
+            return StartedAttempt((), is_paused=True)
         by_key = await _repeated(connection, run)
         ended = [by_key[key] for key in ends if key in by_key]
         end = min(ended, key=lambda record: record.run_seq, default=None)
@@ -158,6 +160,15 @@ async def start_attempt(
             return StartedAttempt(events, end=end)
         rules.check_fence(run_id, (), fence, run.generation)
         return await _take(connection, run, claim, events)
+
+
+async def _starts_while_paused(connection: Connection, run: _Opened, writes: Sequence[EventWrite]) -> bool:
+    starts = [bytes.fromhex(key) for key in rules.keys_of_starts(writes)]
+    if run.row.status is not RunStatus.PAUSED or not starts:
+        return False
+    logged = "SELECT count(*) FROM events WHERE run = %s AND idempotency_key = ANY(%s)"
+    found = await (await connection.execute(logged, [run.number, starts])).fetchone()
+    return found is not None and found[0] < len(starts)
 
 
 async def _take(

@@ -15,12 +15,16 @@ from podium.stores.sqlite.appending import Answer, Append, KnownRuns, append_all
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import EVENT_COLUMNS, record_of
 
+_PAUSED: Final = "SELECT number FROM runs WHERE run_id = ? AND status = 'PAUSED'"
+_IS_LOGGED: Final = "SELECT 1 FROM events WHERE run = ? AND key = ?"
 _ENDS: Final = f"SELECT {EVENT_COLUMNS} FROM events e WHERE e.run = ? AND e.key IN (?, ?, ?, ?)"
 
 
 def start_attempt(
     db: apsw.Connection, at: Moment, append: Append, claim: AttemptClaim, known_runs: KnownRuns
 ) -> StartedAttempt:
+    if _starts_while_paused(db, append):
+        return StartedAttempt((), is_paused=True)
     number, run = log.number_and_identity(db, append.run_id)
     end = _end(db, number, run, claim)
     answer: Answer = ()
@@ -38,6 +42,16 @@ def start_attempt(
         return StartedAttempt(answer, holder=holder)
     taken = ownership.take(db, at, number, append.run_id, claim.owner, claim.ttl, claim.name)
     return StartedAttempt(answer, lease=taken)
+
+
+def _starts_while_paused(db: apsw.Connection, append: Append) -> bool:
+    starts = [unhexlify(key) for key in rules.keys_of_starts(append.writes)]
+    if not starts:
+        return False
+    paused = db.execute(_PAUSED, (append.run_id,)).fetchone()
+    return paused is not None and any(
+        db.execute(_IS_LOGGED, (paused[0], key)).fetchone() is None for key in starts
+    )
 
 
 def _end(db: apsw.Connection, number: int, run: RunIdentity, claim: AttemptClaim) -> EventRecord | None:

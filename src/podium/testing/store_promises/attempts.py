@@ -36,6 +36,27 @@ class AttemptPromises:
 
         world.run(scenario())
 
+    def test_no_attempt_starts_while_the_run_is_paused(self, world: World) -> None:
+        """It was ordered before the pause, and its worker was slow."""
+
+        async def scenario() -> None:
+            lease = await started(world.store)
+            at_work = [event("r1", "StepStarted", "a")]
+            await world.store.start_attempt(R1, at_work, fence=lease.fence, claim=_claim())
+            await world.store.append(R1, [event("r1", "RunPaused")], fence=lease.fence)
+            late = [event("r1", "StepSkipped", "z"), event("r1", "StepStarted", "b")]
+            refused = await world.other.start_attempt(R1, late, fence=lease.fence, claim=_claim(step="b"))
+            assert refused == ((), None, None, None, True)
+            assert (await types_in(world.store))[-1] == "RunPaused"
+            # One that had started before the pause continues, also with another worker.
+            again = await world.other.start_attempt(R1, at_work, fence=lease.fence, claim=_claim())
+            assert again.lease is not None
+            await world.store.append(R1, [event("r1", "RunResumed")], fence=lease.fence)
+            resumed = await world.other.start_attempt(R1, late, fence=lease.fence, claim=_claim(step="b"))
+            assert resumed.lease is not None
+
+        world.run(scenario())
+
     def test_an_attempt_that_another_worker_holds_is_not_given_away(self, world: World) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
