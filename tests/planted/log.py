@@ -392,6 +392,18 @@ FAULTS: Final[list[Fault]] = [
         swap(f"{_MEMORY}.append", "after != kept.row.head", "False"),
     ),
     fault(
+        "G40",
+        "a follower folds records as they come",
+        swap(
+            "machine/following.py:Follower.learn", "self._ahead[event.run_seq] = event", "self._fold(event)"
+        ),
+    ),
+    fault(
+        "G13",
+        "a host that starts anew repeats what must not be repeated",
+        swap("machine/following.py:Follower.restart", "not command.step.idempotent", "False"),
+    ),
+    fault(
         "G41",
         "the time of the machine runs back",
         swap("machine/machine.py:Machine.advance", "event.emitted_at > self.surroundings.now", "True"),

@@ -53,6 +53,16 @@ _DRAWN_BY_LOT: Final = frozenset(
         EventType.ALERT_RAISED,
     }
 )
+# Without these a run of many seeds proves little.
+_EXPECTED: Final = (
+    "carried",
+    "compared",
+    "from a checkpoint",
+    "refused",
+    "refused, late",
+    "restarts",
+    "taken over",
+)
 # Every so many-th seed.
 _RESTARTS_ALWAYS: Final = 4
 _HAS_GAPS: Final = 10
@@ -390,6 +400,7 @@ class Following(Torture):
             if not (worker.is_stopped or (holder.host is None and self.random.random() < 0.3)):
                 return  # it waits for the end, or until the other's lease lapses
             holder.is_fenced = True
+            self.done["taken over"] += 1
         try:
             writes = [self._event(draft) for draft in worker.before]
             begun = self.store.append(writes)
@@ -744,9 +755,12 @@ def main() -> int:
             done += counted
     print(f"{2 * given.seeds:,} runs, {time.monotonic() - started:.0f} s, {len(failures)} failed")
     print("done:", ", ".join(f"{name} {count:,}" for name, count in sorted(done.items())))
+    missing = [name for name in _EXPECTED if not done[name]] if given.seeds >= 1000 else []
+    if missing:
+        print("never done:", ", ".join(missing))
     for seed, plain, problem in sorted(failures)[:10]:
         print(f"seed {seed}{' plain' if plain else ''}: {problem[:600]}")
-    return 1 if failures else 0
+    return 1 if failures or missing else 0
 
 
 if __name__ == "__main__":
