@@ -336,6 +336,17 @@ def test_a_bucket_that_does_not_exist_is_found_before_anything_is_created(
 
 
 @pytest.mark.rule("OP16")
+def test_missing_credentials_are_named(bucket: Bucket, tmp_path: Path) -> None:
+    place = bucket.place(tmp_path / "here")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        del place.environment[name]
+    place.write(WORKFLOW)
+    refused = place.run("run", "w.yaml", code=78)
+    assert "ARTIFACT_BUCKET_UNREACHABLE" in refused.stderr
+    assert "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set" in refused.stderr
+
+
+@pytest.mark.rule("OP16")
 def test_a_missing_library_is_found_before_anything_is_created(bucket: Bucket, tmp_path: Path) -> None:
     place = bucket.place(tmp_path / "here")
     place.write(WORKFLOW)

@@ -47,6 +47,8 @@ _PART_BYTES: Final = 16 << 20
 _READ_BYTES: Final = 8 << 20
 _MAX_MESSAGE: Final = 300
 _ANSWER: Final = re.compile(r"<Code>(?P<code>\w+)</Code>\s*<Message>(?P<message>[^<]*)</Message>")
+# Asked for the role of a machine when there are no other credentials.
+_ROLE_SERVICE: Final = "http://169.254.169.254/"
 _DELETE_BATCH: Final = 1000
 # Written to find out whether writing is allowed; no artifact has such a name.
 _CHECK: Final = "podium-write-check"
@@ -202,6 +204,8 @@ class S3Artifacts:
 def _answer_in(error: Exception) -> str:
     """What the server said. Not all of its answer: that names the key that the request was signed with."""
     text = reason_of(error)
+    if _ROLE_SERVICE in text:
+        return "no credentials: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set, and the machine has no role"
     if found := _ANSWER.search(text):
         return f"{found['code']}: {found['message'].rstrip('. ')}"[:_MAX_MESSAGE]
     return text.partition("\n")[0].partition("<")[0].rstrip(":. ")[:_MAX_MESSAGE]

@@ -34,7 +34,8 @@ def export_(run_id: str, store: str | None, tenant: str, output: Path | None) ->
     """Write a run as JSON lines, to be kept or imported elsewhere: its events, its plan, its large values.
 
     An open run continues where it is imported (`podium import FILE`, then `podium resume RUN`). Files of steps and what
-    they printed are not part of it: copy runs/RUN/artifacts and runs/RUN/logs/steps to keep them.
+    they printed are not part of it: copy runs/RUN/artifacts and runs/RUN/logs/steps to keep them. Files in the bucket
+    of the configuration file (`artifacts`) are found where the run is imported.
     """
 
     async def work(opened: Store) -> None:
@@ -103,7 +104,8 @@ def prune(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Remove ended runs for good, whole runs only, with their directories. The age of a run counts from its creation.
+    """Remove ended runs for good, whole runs only, with their directories and their artifacts in the bucket of the
+    configuration file. The age of a run counts from its creation.
 
     Never removed: open runs, and runs with undelivered events. A request that was made once is still known
     afterwards, so that repeating it does not run it again.
@@ -133,7 +135,12 @@ def prune(
     if as_json:
         print_json(
             [
-                {"run": one.run.identity.run_id, "status": one.run.status, "kept_because": one.kept_because}
+                {
+                    "run": one.run.identity.run_id,
+                    "status": one.run.status,
+                    "kept_because": one.kept_because,
+                    **({"left_behind": one.left_behind} if one.left_behind is not None else {}),
+                }
                 for one in pruned
             ]
         )

@@ -15,6 +15,8 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
+from podium.artifacts.address import S3Address
+from podium.artifacts.bucket import S3Bucket
 from podium.artifacts.s3 import S3Artifacts
 from podium.ports.artifacts import ArtifactStoreUnavailable
 from podium.testing.artifact_promises import HELLO, ArtifactStorePromises, Change, pieces, stored
@@ -74,6 +76,21 @@ class TestS3Artifacts(ArtifactStorePromises):
     def world(self, server: s3.S3Server) -> S3World:
         # Always sent again: the promises put the same content twice within a second.
         return S3World(server, "podium-test", renew_after=timedelta(0))
+
+
+class TestAPartOfTheBucket(ArtifactStorePromises):
+    """What the configuration file names, with the prefix of one run."""
+
+    @pytest.fixture
+    def world(self, server: s3.S3Server) -> S3World:
+        world = S3World(server, "podium-test", renew_after=timedelta(0))
+        bucket = S3Bucket(
+            S3Address("podium-test", world.prefix),
+            lambda address: artifacts(server, address.bucket, address.prefix, timedelta(0)),
+        )
+        world.prefix += "/r1:a@b+c/6f9619ff-8b86-4d01-b42d-00cf4fc964ff"
+        world.store = world.other = bucket.store("r1:a@b+c/6f9619ff-8b86-4d01-b42d-00cf4fc964ff")
+        return world
 
 
 @pytest.fixture

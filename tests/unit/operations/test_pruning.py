@@ -5,6 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from podium.log.ids import RunId
 from podium.log.transitions import RunStatus
 from podium.operations.pruning import Pruned, prune_runs
@@ -13,6 +15,7 @@ from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event
 from podium.testing.store_promises import started
+from tests.unit.runtime.folder_bucket import FolderBucket
 
 
 async def some_runs() -> tuple[MemoryStore, VirtualClock]:
@@ -97,6 +100,25 @@ def test_what_a_crash_left_between_store_and_directory_is_swept_away(tmp_path: P
         await pruned(store, clock, runs=tmp_path)
         assert directories(tmp_path) == {"open"}
         assert list((tmp_path / "open").iterdir()) == []
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.rule("OP17")
+def test_a_mark_that_a_step_has_written_removes_nothing_of_other_runs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, clock = await some_runs()
+        bucket, runs = FolderBucket(tmp_path / "bucket"), tmp_path / "runs"
+        first = {name: (await store.read(RunId(name)))[0].event_id for name in ("open", "young")}
+        for name, event_id in first.items():
+            await bucket.store(f"{name}/{event_id}").put(b"report", kind="file")
+        for mark in (f"../young/{first['young']}", first["young"], first["open"], ""):
+            (runs / "open").mkdir(parents=True, exist_ok=True)
+            (runs / "open" / ".pruned").write_text(mark)
+            await pruned(store, clock, runs=runs, bucket=bucket)
+            assert not (runs / "open" / ".pruned").exists()
+        for name, event_id in first.items():
+            assert await bucket.store(f"{name}/{event_id}").names()
 
     asyncio.run(scenario())
 
