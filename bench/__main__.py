@@ -26,6 +26,7 @@ _BENCHMARKS = (
     "scale",
     "resuming",
     "agents",
+    "temporal",
 )
 
 
