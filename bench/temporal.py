@@ -5,7 +5,6 @@ server writes to the disk, one in memory does not: there the workers themselves 
 """
 
 import asyncio
-import shutil
 import statistics
 import subprocess
 import tempfile
@@ -46,18 +45,13 @@ def run(report: Report) -> None:
         report.section(f"Temporal, {where}: {_STEPS} steps that do nothing, median of {_ROUNDS}")
         try:
             with temporal.start(durable=durable) as server, _folder() as folder:
-                asyncio.run(_compare(report, server, folder, limit))
+                asyncio.run(_compare(report, server, Path(folder), limit))
         except ServiceMissing as missing:
             report.figure("not measured", str(missing))
 
 
-class _folder:
-    def __enter__(self) -> Path:
-        self._path = Path(tempfile.mkdtemp(prefix="podium-bench-"))
-        return self._path
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self._path, ignore_errors=True)
+def _folder() -> "tempfile.TemporaryDirectory[str]":
+    return tempfile.TemporaryDirectory(prefix="podium-bench-", ignore_cleanup_errors=True)
 
 
 def plan_of(text: str) -> Plan:
@@ -172,7 +166,9 @@ async def _report(
     for name, side in sides.items():
         report.figure(f"{name}, per step", milliseconds(statistics.median(side.seconds) / _STEPS))
         for where, found in (("worker", side.worker_seconds), ("server", side.server_seconds)):
-            report.figure(f"{name}, processor of the {where}", milliseconds(statistics.median(found) / _STEPS))
+            report.figure(
+                f"{name}, processor of the {where}", milliseconds(statistics.median(found) / _STEPS)
+            )
         report.figure(f"{name}, history", f"{sizes[name].events} / {sizes[name].size / 1000:.1f} kB")
     hand, podium = sides["hand"], sides["podium"]
     pairs = zip(podium.seconds, hand.seconds, strict=True)

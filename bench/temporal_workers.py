@@ -1,6 +1,6 @@
 """The workers that `bench.temporal` compares, each a process of its own: Podium's, and one that is written by hand.
 
-    python -m bench.temporal_workers podium|hand ADDRESS FOLDER
+python -m bench.temporal_workers podium|hand ADDRESS FOLDER
 """
 
 import asyncio
@@ -65,7 +65,7 @@ def database(folder: Path) -> Path:
 
 
 @activity.defn
-async def nothing(step: str) -> dict[str, Any]:
+async def nothing(_step: str) -> dict[str, Any]:
     """Its result is what a step of Podium records."""
     return {"exitCode": 0, "json": None, "output": "null"}
 

@@ -4,6 +4,7 @@
     workflow    hosts the follower; decides, and performs nothing  activities what workers do for it
     converter   large payloads stay out of Temporal's histories    client     connect, start, look at executions
     worker      serves a task queue                                engine     `podium run --engine temporal`
+    sandbox     where workflows run                                opening    what an execution starts with
 
 The log stays in Podium's store. Whoever does something appends it there, and the workflow folds the log: Temporal holds
 who is to do what next, timers, and which worker has died.

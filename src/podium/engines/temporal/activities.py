@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,6 @@ from temporalio.exceptions import ApplicationError
 
 from podium.engines.temporal.messages import (
     AttemptArgs,
-    AttemptDone,
     KillOrder,
     OpenedRun,
     ProbeOrder,
@@ -20,9 +19,11 @@ from podium.engines.temporal.messages import (
     RunArgs,
     WriteOrder,
 )
+from podium.engines.temporal.names import run_id_of
 from podium.engines.temporal.opening import Opening
 from podium.errors import PodiumError
-from podium.log.attempts import Written
+from podium.log.attempts import AttemptEnd, AttemptOrder, Written
+from podium.log.ids import RunId
 from podium.log.leases import Fence
 from podium.machine.commands import Question
 from podium.runtime.attempts import Attempts
@@ -45,7 +46,7 @@ class RunActivities:
     @activity.defn(name="podium.open")
     async def open(self, args: RunArgs) -> OpenedRun:
         info = activity.info()
-        async with _beating():
+        with _beating():
             return await self._opening.open(args, str(info.workflow_id), str(info.workflow_run_id))
 
     @activity.defn(name="podium.close")
@@ -57,30 +58,30 @@ class RunActivities:
 
     @activity.defn(name="podium.read")
     async def read(self, order: ReadOrder) -> ReadEvents:
-        found = await self._attempts.read(order.run_id, order.after, _READ_LIMIT)
-        return ReadEvents(order.run_id, found, has_more=len(found) == _READ_LIMIT)
+        found = await self._attempts.read(_run_id(), order.after, _READ_LIMIT)
+        return ReadEvents(found, has_more=len(found) == _READ_LIMIT)
 
     @activity.defn(name="podium.write")
     async def write(self, order: WriteOrder) -> Written:
-        return await self._attempts.write(order.run_id, Fence(order.generation), order.events, order.dropped)
+        return await self._attempts.write(_run_id(), Fence(order.generation), order.events, order.dropped)
 
     @activity.defn(name="podium.ask")
     async def ask(self, order: ProbeOrder) -> list[bool]:
         questions = [
             msgspec.convert({"kind": kind, "name": name}, Question) for kind, name in order.questions
         ]
-        return await self._attempts.ask(order.run_id, questions)
+        return await self._attempts.ask(_run_id(), questions)
 
     # --- attempts ---------------------------------------------------------------------------------
 
     @activity.defn(name="podium.perform")
-    async def perform(self, args: AttemptArgs) -> AttemptDone:
-        stop = StopRequest()
-        key = (args.run_id, args.order.path, args.order.attempt)
+    async def perform(self, args: AttemptArgs) -> AttemptEnd:
+        stop, order = StopRequest(), args.order(_run_id())
+        key = (order.run_id, order.path, order.attempt)
         self._stops[key] = stop
         try:
-            async with _beating():
-                return await self._perform(args, stop)
+            with _beating():
+                return await self._perform(order, Fence(args.generation), stop)
         except PodiumError as error:
             # The server asks a worker again, and again.
             raise ApplicationError(str(error), type=error.code) from error
@@ -88,11 +89,11 @@ class RunActivities:
             if self._stops.get(key) is stop:
                 del self._stops[key]
 
-    async def _perform(self, args: AttemptArgs, stop: StopRequest) -> AttemptDone:
-        work = asyncio.create_task(self._attempts.perform(args.order, Fence(args.generation), stop))
+    async def _perform(self, order: AttemptOrder, fence: Fence, stop: StopRequest) -> AttemptEnd:
+        work = asyncio.create_task(self._attempts.perform(order, fence, stop))
         while True:
             try:
-                return AttemptDone(args.run_id, await asyncio.shield(work))
+                return await asyncio.shield(work)
             except asyncio.CancelledError:
                 details = activity.cancellation_details()
                 if details is not None and details.cancel_requested and not work.done():
@@ -104,38 +105,50 @@ class RunActivities:
                 raise
 
     @activity.defn(name="podium.abandon")
-    async def abandon(self, args: AttemptArgs) -> AttemptDone:
+    async def abandon(self, args: AttemptArgs) -> AttemptEnd:
         """End what is left of an attempt that no worker carries out any more."""
         stop = StopRequest()
         stop.ask(force=True)
         try:
-            return AttemptDone(
-                args.run_id, await self._attempts.perform(args.order, Fence(args.generation), stop)
-            )
+            return await self._attempts.perform(args.order(_run_id()), Fence(args.generation), stop)
         except PodiumError as error:
             raise ApplicationError(str(error), type=error.code) from error
 
     @activity.defn(name="podium.kill")
     async def kill(self, order: KillOrder) -> None:
         """Without a time in which it can end by itself, also if another process of this host carries it out."""
-        stop = self._stops.get((order.run_id, order.path, order.attempt))
+        run_id = _run_id()
+        stop = self._stops.get((run_id, order.path, order.attempt))
         if stop is not None:
             stop.ask(force=True)
         else:
-            await self._attempts.kill(order.run_id, order.path, order.attempt)
+            await self._attempts.kill(run_id, order.path, order.attempt)
 
 
-@contextlib.asynccontextmanager
-async def _beating() -> AsyncIterator[None]:
+def _run_id() -> RunId:
+    """Of the run that the activity is for."""
+    run_id = run_id_of(str(activity.info().workflow_id))
+    assert run_id is not None
+    return run_id
+
+
+@contextlib.contextmanager
+def _beating() -> Iterator[None]:
     """Heartbeats, by which the server knows that this worker lives, and this worker that a stop is asked for."""
+    loop = asyncio.get_running_loop()
+    # Not a task: most attempts are over before the first beat.
+    timer: asyncio.TimerHandle
 
-    async def beat() -> None:
-        while True:
-            await asyncio.sleep(_BEAT_SECONDS)
-            activity.heartbeat()
+    def beat() -> None:
+        activity.heartbeat()
+        beat_later()
 
-    beating = asyncio.create_task(beat())
+    def beat_later() -> None:
+        nonlocal timer
+        timer = loop.call_later(_BEAT_SECONDS, beat)
+
+    beat_later()
     try:
         yield
     finally:
-        beating.cancel()
+        timer.cancel()

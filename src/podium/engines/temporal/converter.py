@@ -21,9 +21,11 @@ from temporalio.converter import (
     StorageDriverClaim,
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
+    StorageDriverWorkflowInfo,
 )
 
 from podium.engines.temporal.messages import OpenedRun
+from podium.engines.temporal.names import run_id_of
 from podium.log.ids import RunId
 from podium.ports.store import Contents
 
@@ -31,8 +33,8 @@ MAX_INLINE_BYTES: Final = 64 * 1024
 # Names of contents of a run.
 PREFIX: Final = "temporal/"
 _ENCODING: Final = "json/plain"
-# Of payloads that are kept in the store: the run that they belong to.
-_RUN: Final = "podium-run"
+# Of payloads that are kept in the store however small they are.
+_ALWAYS: Final = "podium-kept"
 
 
 class _JsonConverter(EncodingPayloadConverter):
@@ -44,9 +46,7 @@ class _JsonConverter(EncodingPayloadConverter):
         data = msgspec.json.encode(value)
         metadata = {"encoding": _ENCODING.encode()}
         if isinstance(value, OpenedRun):
-            metadata[_RUN] = value.identity.run_id.encode()
-        elif len(data) > MAX_INLINE_BYTES:
-            metadata[_RUN] = str(value.run_id).encode()
+            metadata[_ALWAYS] = b"1"
         return Payload(metadata=metadata, data=data)
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
@@ -68,9 +68,8 @@ class _InStore(StorageDriver):
     async def store(
         self, context: StorageDriverStoreContext, payloads: Sequence[Payload]
     ) -> list[StorageDriverClaim]:
-        claims = []
+        claims, run_id = [], _run_of(context)
         for payload in payloads:
-            run_id = RunId(payload.metadata[_RUN].decode())
             content = payload.SerializeToString()
             name = f"{PREFIX}{sha256(content).hexdigest()}"
             await self._contents.keep(run_id, {name: content})
@@ -89,11 +88,19 @@ class _InStore(StorageDriver):
         return found
 
 
+def _run_of(context: StorageDriverStoreContext) -> RunId:
+    assert isinstance(context.target, StorageDriverWorkflowInfo), context
+    run_id = run_id_of(context.target.id or "")
+    assert run_id is not None, context
+    return run_id
+
+
 def data_converter(contents: Contents) -> DataConverter:
     driver = _InStore(contents)
 
     def select(_context: Any, payload: Payload) -> StorageDriver | None:
-        return driver if _RUN in payload.metadata else None
+        is_kept = _ALWAYS in payload.metadata or payload.ByteSize() > MAX_INLINE_BYTES
+        return driver if is_kept else None
 
     return dataclasses.replace(
         DataConverter.default,

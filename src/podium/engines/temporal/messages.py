@@ -1,13 +1,14 @@
-"""What travels between a workflow and its activities. Whatever may be large names its run (see `converter`)."""
+"""What travels between a workflow and its activities. The run is the workflow's: its id says which one."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from podium.log.attempts import AttemptEnd, AttemptOrder
+from podium.log.attempts import AttemptOrder
 from podium.log.drafts import EventDraft, LoggedEvent
-from podium.log.events import RunIdentity
+from podium.log.events import EventType, RunIdentity
+from podium.log.ids import RunId
 
 
 class RunArgs(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,45 +37,63 @@ class OpenedRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WriteOrder(msgspec.Struct, frozen=True, omit_defaults=True):
-    run_id: str
     generation: int
     events: list[EventDraft]
     dropped: list[str] = []
 
 
 class ReadOrder(msgspec.Struct, frozen=True):
-    run_id: str
     after: int
 
 
-class ReadEvents(msgspec.Struct, frozen=True):
-    run_id: str
+class ReadEvents(msgspec.Struct, frozen=True, omit_defaults=True):
     events: list[LoggedEvent]
     # Not at the end of the log yet.
-    has_more: bool
+    has_more: bool = False
 
 
 class ProbeOrder(msgspec.Struct, frozen=True):
-    run_id: str
     # Kind and name of each question.
     questions: Sequence[tuple[str, str]]
 
 
-class AttemptArgs(msgspec.Struct, frozen=True):
-    order: AttemptOrder
-    generation: int
+class AttemptArgs(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An `AttemptOrder`, as short as it can be: every step has one in the history."""
 
-    @property
-    def run_id(self) -> str:
-        return self.order.run_id
-
-
-class AttemptDone(msgspec.Struct, frozen=True):
-    run_id: str
-    came_of_it: AttemptEnd
-
-
-class KillOrder(msgspec.Struct, frozen=True):
-    run_id: str
     path: str
-    attempt: int
+    # Of the run's lease.
+    generation: int
+    attempt: int = 1
+    values: list[tuple[list[str | int], Any]] = []
+    # Without StepStarted of the attempt itself, which follows them.
+    before: list[EventDraft] = []
+    dropped: list[str] = []
+    # StepStarted is in the log already.
+    is_started: bool = False
+
+    @classmethod
+    def of(cls, order: AttemptOrder, generation: int) -> "AttemptArgs":
+        start, before = _start_of(order.path, order.attempt), order.before
+        is_started = not before or before[-1] != start
+        return cls(
+            order.path,
+            generation,
+            order.attempt,
+            order.values,
+            before if is_started else before[:-1],
+            order.dropped,
+            is_started,
+        )
+
+    def order(self, run_id: RunId) -> AttemptOrder:
+        before = self.before if self.is_started else [*self.before, _start_of(self.path, self.attempt)]
+        return AttemptOrder(run_id, self.path, self.attempt, self.values, before, self.dropped)
+
+
+def _start_of(path: str, attempt: int) -> EventDraft:
+    return EventDraft(EventType.STEP_STARTED, path, attempt)
+
+
+class KillOrder(msgspec.Struct, frozen=True, omit_defaults=True):
+    path: str
+    attempt: int = 1

@@ -14,7 +14,6 @@ from typing import Final
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from podium.engines.hosting import prepare_for_worker
 from podium.engines.parts import LocalParts
@@ -24,6 +23,7 @@ from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import TEMPORAL, Queues
 from podium.engines.temporal.opening import Opening
+from podium.engines.temporal.sandbox import RunSandbox
 from podium.engines.temporal.workflow import RunWorkflow
 from podium.errors import PodiumError
 from podium.log.ids import RunId
@@ -34,16 +34,6 @@ from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
 
 _LOG: Final = logging.getLogger(__name__)
-# Imported by the workflow: one copy of each, also in the sandbox. Two would have two of every type.
-_PURE: Final = (
-    "msgspec",
-    "podium.errors",
-    "podium.expressions",
-    "podium.log",
-    "podium.machine",
-    "podium.plan",
-    "podium.text",
-)
 _NUDGE_SECONDS: Final = 0.25
 _RECONCILE_SECONDS: Final = 5.0
 # After this time the next decision about a run is given to another worker than the one that made the last.
@@ -94,9 +84,7 @@ class TemporalWorker:
             task_queue=queue,
             workflows=[RunWorkflow],
             activities=activities.all(),
-            workflow_runner=SandboxedWorkflowRunner(
-                restrictions=SandboxRestrictions.default.with_passthrough_modules(*_PURE)
-            ),
+            workflow_runner=RunSandbox(),
             sticky_queue_schedule_to_start_timeout=_STICKY,
             graceful_shutdown_timeout=self._drain,
             # A stop reaches an attempt with its heartbeats.

@@ -18,7 +18,6 @@ from temporalio.workflow import ActivityCancellationType
 
 from podium.engines.temporal.messages import (
     AttemptArgs,
-    AttemptDone,
     KillOrder,
     OpenedRun,
     ProbeOrder,
@@ -28,7 +27,7 @@ from podium.engines.temporal.messages import (
     WriteOrder,
 )
 from podium.engines.temporal.names import workflow_type
-from podium.log.attempts import AttemptOrder, Written
+from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.drafts import EventDraft
 from podium.log.events import EventType
 from podium.log.times import moment
@@ -50,7 +49,7 @@ _HEARTBEAT: Final = timedelta(seconds=5)
 _MAX_EVENTS: Final = 40_960
 _MAX_BYTES: Final = 40 * 1024 * 1024
 
-Attempt: TypeAlias = workflow.ActivityHandle[AttemptDone]
+Attempt: TypeAlias = workflow.ActivityHandle[AttemptEnd]
 
 
 @workflow.defn(name=workflow_type())
@@ -156,7 +155,7 @@ class RunWorkflow:
         self._nudged = False
         follower, after = self._follower, self._follower.machine.last_seq
         found: ReadEvents = await workflow.execute_local_activity(
-            "podium.read", ReadOrder(self._args.run_id, after), result_type=ReadEvents, **_LOCAL
+            "podium.read", ReadOrder(after), result_type=ReadEvents, **_LOCAL
         )
         follower.learn(found.events)
         if found.has_more:
@@ -166,7 +165,7 @@ class RunWorkflow:
             follower.accept_gap(found.events[-1].run_seq if found.events else after)
 
     async def _write(self, events: list[EventDraft], dropped: list[str]) -> None:
-        order = WriteOrder(self._args.run_id, self._generation, events, dropped)
+        order = WriteOrder(self._generation, events, dropped)
         written: Written = await workflow.execute_local_activity(
             "podium.write", order, result_type=Written, **_LOCAL
         )
@@ -187,8 +186,8 @@ class RunWorkflow:
         self._follower.carry(task, events, dropped)
         handle: Attempt = workflow.start_activity(
             "podium.perform",
-            AttemptArgs(self._order(task, events, dropped or []), self._generation),
-            result_type=AttemptDone,
+            AttemptArgs.of(self._order(task, events, dropped or []), self._generation),
+            result_type=AttemptEnd,
             task_queue=self._args.queue,
             start_to_close_timeout=_FOREVER,
             heartbeat_timeout=_HEARTBEAT,
@@ -205,7 +204,7 @@ class RunWorkflow:
 
     async def _attend(self, task: RunTask, handle: Attempt, events: list[EventDraft]) -> None:
         try:
-            done = (await handle).came_of_it
+            done = await handle
         except (ActivityError, asyncio.CancelledError):
             self._follower.lost(task)
         else:
@@ -229,21 +228,21 @@ class RunWorkflow:
 
     async def _kill(self, command: CancelTask) -> None:
         """A cancellation is asked for once, and says nothing about force."""
-        await self._briefly("podium.kill", KillOrder(self._args.run_id, command.path, command.attempt))
+        await self._briefly("podium.kill", KillOrder(command.path, command.attempt))
 
     async def _abandon(self, abandoned: Abandoned) -> None:
         """What is left of it is stopped first. It may have ended meanwhile."""
         order = AttemptOrder(self._args.run_id, abandoned.path, abandoned.attempt)
-        args = AttemptArgs(order, self._generation)
-        done: AttemptDone = await self._briefly("podium.abandon", args, AttemptDone)
-        if done.came_of_it.end is not None:
-            self._follower.learn((done.came_of_it.end,))
+        args = AttemptArgs.of(order, self._generation)
+        done: AttemptEnd = await self._briefly("podium.abandon", args, AttemptEnd)
+        if done.end is not None:
+            self._follower.learn((done.end,))
         else:
             self._follower.submit(abandoned.end)
 
     async def _ask(self, probe: Probe) -> None:
         questions = [(question.kind, question.name) for question in probe.questions]
-        order = ProbeOrder(self._args.run_id, questions)
+        order = ProbeOrder(questions)
         self._follower.answered(probe, await self._briefly("podium.ask", order, list[bool]))
 
     async def _briefly(self, name: str, order: msgspec.Struct, result_type: Any = None) -> Any:
