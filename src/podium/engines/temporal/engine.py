@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -16,7 +17,7 @@ from podium.engines.temporal.client import ExecutionExists
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import TEMPORAL, Queues, workflow_id
-from podium.errors import ConcurrencyLimit
+from podium.errors import ConcurrencyLimit, StoreUnavailable
 from podium.log.events import EventRecord, EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.runs import EngineRunRef, Run
@@ -28,6 +29,7 @@ from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunE
 from podium.runtime.ends import ended_by, last_end
 from podium.runtime.holders import workflow_owner
 from podium.runtime.lock import RunLocked
+from podium.runtime.outages import Outages
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.reopening import Reopening, RunEndedAlready
@@ -102,7 +104,7 @@ class TemporalEngine:
         control = _Control(self._parts, run_id)
         if on_driving is not None:
             on_driving(control)
-        following = _Following(self._parts, run_id, observers, on_waiting)
+        following = _Following(self._parts, run_id, observers, on_waiting, notify)
         machine = await following.machine(run)
         try:
             while (end := await following.read(machine)) is None:
@@ -143,11 +145,14 @@ class _Following:
         run_id: RunId,
         observers: Sequence[Observer],
         on_waiting: Callable[[Sequence[Obligation]], None] | None,
+        notify: Callable[[Notice], None] | None,
     ) -> None:
         self._parts = parts
         self._run_id = run_id
         self._observers = observers
         self._on_waiting = on_waiting
+        # The run continues without this process, so a store that is away for a while is no reason to leave it.
+        self._outages = Outages(run_id, parts.now, budget=parts.outage, notify=notify)
 
     async def machine(self, run: Run) -> Machine:
         """As the run is now; of a run that has started, only what comes from now on is shown."""
@@ -161,7 +166,7 @@ class _Following:
         values = self._parts.values(self._run_id)
         if _is_over(machine):
             return await last_end(self._parts.store, await self._parts.store.get_run(self._run_id))
-        records = await self._parts.store.read(self._run_id, after=machine.last_seq)
+        records = await self._new_records(machine.last_seq)
         if not records:
             return None
         for observer in self._observers:
@@ -172,6 +177,13 @@ class _Following:
             self._on_waiting(machine.obligations())
         ends = [record for record in records if record.event_type in RUN_ENDS]
         return ends[-1] if _is_over(machine) else None
+
+    async def _new_records(self, after: int) -> list[EventRecord]:
+        read = partial(self._parts.store.read, self._run_id, after=after)
+        try:
+            return await read()
+        except StoreUnavailable as error:
+            return await self._outages.outlast(error, read)
 
 
 def _is_over(machine: Machine) -> bool:

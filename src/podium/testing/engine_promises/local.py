@@ -1,9 +1,12 @@
-"""The local engine, in this process: what every other engine is compared with."""
+"""Runs to their end by the local engine, in this process: what every other engine is compared with."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_TENANT, RunId
@@ -13,7 +16,8 @@ from podium.operations.parts import Parts
 from podium.operations.signals import signal_run
 from podium.operations.start import start_run
 from podium.plan.plan import Plan
-from podium.ports.engine import RunRequest
+from podium.ports.engine import Engine, RunRequest
+from podium.ports.store import Store
 from podium.testing.engine_promises.engine import log_of, take_part
 from podium.testing.engine_promises.scenarios import ScriptedSignal
 from podium.wiring import open_store, use_case_parts
@@ -22,11 +26,15 @@ _SECONDS: Final = 60.0
 
 
 class LocalRuns:
-    """An `EngineUnderTest`; its runs are in the store `store` and the folder `runs`."""
+    """An `EngineUnderTest`; its runs are in the store `store` and the folder `runs`.
 
-    def __init__(self, store: str, runs: Path) -> None:
+    `engine` makes another engine of the same kind (`podium.ports.engine.Engine`) for an opened store.
+    """
+
+    def __init__(self, store: str, runs: Path, engine: Callable[[Store], Engine] | None = None) -> None:
         self._store = store
         self._runs = runs
+        self._engine = engine
 
     def run(
         self,
@@ -46,6 +54,8 @@ class LocalRuns:
         store = await open_store(self._store, create=True)
         try:
             parts = use_case_parts(store, self._runs, print)
+            if self._engine is not None:
+                parts = msgspec.structs.replace(parts, engine=cache(partial(self._engine, store)))
             ready = await start_run(parts, request)
             async with asyncio.timeout(_SECONDS):
                 await asyncio.gather(drive(parts, ready, Watch()), _take_part(parts, ready, signals))

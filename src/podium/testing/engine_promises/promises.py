@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from podium.language.workflow import read_workflow
+from podium.operations.workflows import load_workflow
 from podium.plan.plan import Plan
 from podium.testing.engine_promises.engine import EngineUnderTest
 from podium.testing.engine_promises.histories import CanonicalHistory, canonical, differences_between
@@ -28,10 +28,12 @@ class EnginePromises:
         compare(scenarios(str(programs))[name], engine, tmp_path)
 
 
-def compare(scenario: Scenario, engine: EngineUnderTest, folder: Path) -> None:
-    """Raises AssertionError unless the engine does with it what the local one does."""
-    workspace = folder / "workspace"
-    workspace.mkdir()
+def compare(
+    scenario: Scenario, engine: EngineUnderTest, folder: Path, *, workspace: Path | None = None
+) -> None:
+    """Raises AssertionError unless the engine does with it what the local one does. Both use the same workspace."""
+    workspace = workspace or folder / "workspace"
+    workspace.mkdir(exist_ok=True)
     local = LocalRuns(str(folder / "local.db"), folder / "local")
     expected = _history(scenario, local, workspace)
     differences = differences_between(expected, _history(scenario, engine, workspace))
@@ -39,7 +41,7 @@ def compare(scenario: Scenario, engine: EngineUnderTest, folder: Path) -> None:
 
 
 def _history(scenario: Scenario, engine: EngineUnderTest, workspace: Path) -> CanonicalHistory:
-    plan = plan_of(scenario)
+    plan = plan_of(scenario, workspace)
     source = scenario.workflow.encode()
     log = engine.run(plan, source, scenario.inputs, scenario.signals, workspace)
     problems = problems_of(plan, log)
@@ -47,7 +49,7 @@ def _history(scenario: Scenario, engine: EngineUnderTest, workspace: Path) -> Ca
     return canonical(plan, log)
 
 
-def plan_of(scenario: Scenario) -> Plan:
-    reading = read_workflow(scenario.workflow.encode(), _FILE)
+def plan_of(scenario: Scenario, workspace: Path | None = None) -> Plan:
+    reading = load_workflow(scenario.workflow.encode(), _FILE, workspace=workspace)
     assert reading.plan is not None, reading.diagnostics
     return reading.plan

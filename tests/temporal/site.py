@@ -1,0 +1,218 @@
+"""Everything that a run on Temporal needs, as real processes: a server, a store, workers, clients that start runs."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from podium.log.events import EventRecord
+from podium.log.ids import RunId
+from podium.plan.plan import Plan
+from podium.ports.store import Store
+from podium.testing.engine_promises import ScriptedSignal
+from podium.wiring import open_store
+from services.temporal import TemporalServer
+from tests.temporal.starter import Answer, Order
+
+PODIUM = [sys.executable, "-m", "podium"]
+# For what happens within a second on an idle machine.
+PATIENCE = 60.0
+_SET_PARENT_DEATH_SIGNAL = 1
+
+
+class WorkerProcess:
+    """A real `podium worker`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
+        self._process = process
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def kill9(self) -> None:
+        self._process.kill()
+        self._process.wait(PATIENCE)
+
+    def freeze(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> int:
+        """As an operator does; returns the exit code."""
+        self._process.terminate()
+        return self._process.wait(PATIENCE)
+
+    def end(self) -> None:
+        if self.is_alive:
+            self.thaw()
+            self.kill9()
+
+
+class Site:
+    """A folder with a workspace and runs, a store, and a namespace of a server."""
+
+    def __init__(self, folder: Path, server: TemporalServer, store: str | None = None) -> None:
+        self.folder = folder
+        self.server = server
+        self.store = store or str(folder / "podium.db")
+        self.runs = folder / "runs"
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        self.namespace = f"test-{uuid4().hex[:12]}"
+        server.create_namespace(self.namespace)
+        self.environment = {**os.environ, "PODIUM_STORE_OUTAGE": "120"}
+        self._workers: list[WorkerProcess] = []
+        self._starter: subprocess.Popen[bytes] | None = None
+
+    # --- processes --------------------------------------------------------------------------------
+
+    @property
+    def options(self) -> list[str]:
+        place = ["--address", self.server.address, "--namespace", self.namespace, "--queue", "tests"]
+        return ["--engine", "temporal", *place, "--store", self.store, "--runs", str(self.runs)]
+
+    def start_worker(self, *more: str) -> WorkerProcess:
+        log = self.folder / f"worker-{len(self._workers) + 1}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*PODIUM, "worker", *self.options, *more],
+                cwd=self.workspace,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=_die_with_parent,
+            )
+        worker = WorkerProcess(process, log)
+        self._workers.append(worker)
+        until(lambda: "ready" in worker.output or not worker.is_alive, "the worker to be ready")
+        assert worker.is_alive, worker.output
+        return worker
+
+    def podium(self, *arguments: str, code: int | None = 0) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            [*PODIUM, *arguments],
+            cwd=self.workspace,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done
+
+    def signal(self, verb: str, run_id: str, *more: str) -> None:
+        self.podium(verb, run_id, *more, "--store", self.store, "--runs", str(self.runs))
+
+    def begin(self, workflow: str, run_id: str) -> "subprocess.Popen[str]":
+        """`podium run`, which follows the run until it is over."""
+        file = self.workspace / f"{run_id}.yaml"
+        file.write_text(workflow)
+        return subprocess.Popen(
+            [*PODIUM, "run", str(file), "--run-id", run_id, *self.options],
+            cwd=self.workspace,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_die_with_parent,
+        )
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.end()
+        if self._starter is not None:
+            self._starter.kill()
+            self._starter.communicate()
+
+    # --- runs -------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        plan: Plan,
+        source: bytes,
+        inputs: dict[str, Any],
+        signals: Sequence[ScriptedSignal],
+        workspace: Path,
+    ) -> Sequence[EventRecord]:
+        """An `EngineUnderTest`: the caller starts the workers."""
+        answer = self._ask(Order(source, inputs, list(signals), str(workspace)))
+        workers = "\n".join(worker.output[-3000:] for worker in self._workers)
+        assert not answer.error, f"{answer.error}\n{workers}"
+        return answer.log
+
+    def _ask(self, order: Order) -> Answer:
+        if self._starter is None:
+            place = [self.store, str(self.runs), self.server.address, self.namespace, "tests"]
+            self._starter = subprocess.Popen(
+                [sys.executable, "-m", "tests.temporal.starter", *place],
+                env=self.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                preexec_fn=_die_with_parent,
+            )
+        assert self._starter.stdin is not None
+        assert self._starter.stdout is not None
+        self._starter.stdin.write(msgspec.json.encode(order) + b"\n")
+        self._starter.stdin.flush()
+        ready, _, _ = select.select([self._starter.stdout], [], [], 2 * PATIENCE)
+        assert ready, "the starter does not answer"
+        return msgspec.json.decode(self._starter.stdout.readline(), type=Answer)
+
+    def log_of(self, run_id: str) -> list[EventRecord]:
+        async def read(store: Store) -> list[EventRecord]:
+            return await store.read(RunId(run_id), limit=1_000_000)
+
+        return asyncio.run(self._with_store(read))
+
+    def events_of(self, run_id: str) -> list[str]:
+        """`StepStarted A`, `RunCompleted`; empty if there is no such run yet."""
+        with contextlib.suppress(Exception):
+            return [f"{one.event_type} {one.step_id or ''}".strip() for one in self.log_of(run_id)]
+        return []
+
+    async def _with_store(self, use: Callable[[Store], Any]) -> Any:
+        store = await open_store(self.store)
+        try:
+            return await use(store)
+        finally:
+            await store.close()
+
+
+def until(holds: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+    """Wait for something, but not forever."""
+    end = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < end, f"waited {seconds:.0f} s for {what}"
+        time.sleep(0.02)
+    return found
+
+
+def _die_with_parent() -> None:
+    """Also when the test run is killed."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)

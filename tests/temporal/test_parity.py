@@ -1,0 +1,41 @@
+"""A workflow has the same history on Temporal as on the local engine, on every store and with frequent rotations."""
+
+from collections.abc import Callable
+
+import pytest
+
+from podium.testing.engine_promises import EnginePromises
+from services.temporal import TemporalServer
+from tests.promises.engines.examples import SECRETS, ExamplePromises
+from tests.temporal.conftest import STORES
+from tests.temporal.site import Site
+
+
+@pytest.fixture(scope="module", params=STORES)
+def engine(request: pytest.FixtureRequest, make_site: Callable[..., Site]) -> Site:
+    site = make_site(request.param)
+    site.environment.update(SECRETS)
+    site.start_worker()
+    return site
+
+
+@pytest.fixture(scope="module", params=STORES)
+def rotating(
+    request: pytest.FixtureRequest, make_site: Callable[..., Site], rotating_server: TemporalServer
+) -> Site:
+    site = make_site(request.param, rotating_server)
+    site.environment.update(SECRETS)
+    site.start_worker()
+    return site
+
+
+class TestTemporal(EnginePromises, ExamplePromises):
+    """With a history of any length."""
+
+
+class TestTemporalWithRotation(EnginePromises, ExamplePromises):
+    """With a new execution as soon as a history has 20 events."""
+
+    @pytest.fixture
+    def engine(self, rotating: Site) -> Site:
+        return rotating
