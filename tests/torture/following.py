@@ -85,6 +85,7 @@ class Host:
     abandoned: list[Abandoned] = field(default_factory=list)
     # Whatever was handed out, each once.
     handed: set[Any] = field(default_factory=set)
+    stops: Counter[CancelTask] = field(default_factory=Counter)
     # Given to a worker to be recorded: these may come again.
     carried: set[Any] = field(default_factory=set)
     under_way: set[Key] = field(default_factory=set)
@@ -143,6 +144,7 @@ class Following(Torture):
         self.worked: Counter[Key] = Counter()
         # Batches of earlier hosts that are still on their way.
         self.late: list[list[EventDraft]] = []
+        self.stops: Counter[CancelTask] = Counter()
         self.stop_codes: dict[Key, set[str]] = {}
         self.wake_ups: set[str] = set()
         self.saved: list[tuple[int, bytes]] = []
@@ -181,6 +183,7 @@ class Following(Torture):
         self.ran += [(one.path, one.attempt) for one in commands if isinstance(one, RunTask)]
         for one in commands:
             if isinstance(one, CancelTask):
+                self.stops[one] += 1
                 self.stop_codes.setdefault((one.path, one.attempt), set()).add(one.code)
         if self.random.random() < 0.1:
             self.saved.append((record.run_seq, msgspec.json.encode(self.machine.checkpoint(_SHA))))
@@ -304,11 +307,12 @@ class Following(Torture):
         work = follower.take(starts=with_starts)
         assert with_starts or not work.starts, "starts although none were wanted"
         self._check_work(work)
-        for timer in work.timers:
-            host.timers[timer.key] = timer
         for key in work.cancelled_timers:
             host.timers.pop(key, None)
             host.probes.pop(key, None)
+        for timer in work.timers:
+            assert timer.key not in work.cancelled_timers, f"{timer.key} is set after it was cancelled"
+            host.timers[timer.key] = timer
         if with_starts:
             self._check_books()
         self._check_wake_ups(work)
@@ -568,10 +572,16 @@ class Following(Torture):
         for key in [one.key for one in work.timers] + [one.key for one in work.probes]:
             self._hand_out(key)
         for stop in work.stops:
-            self._hand_out("stop", stop.path, stop.attempt, stop.force)
+            self._hand_out_stop(stop)
         for left in work.abandoned:
             self._hand_out("abandoned", left.path, left.attempt)
             host.handed.discard(("start", left.path, left.attempt))
+
+    def _hand_out_stop(self, stop: CancelTask) -> None:
+        """As often as it was decided: each further emergency stop is another one."""
+        self.host.handed.add(("stop", stop.path, stop.attempt))
+        self.host.stops[stop] += 1
+        assert self.host.stops[stop] <= self.stops[stop], f"handed out twice: {stop}"
 
     def _hand_out(self, *name: Any) -> None:
         assert name not in self.host.handed, f"handed out twice: {name}"

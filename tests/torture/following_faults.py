@@ -5,6 +5,7 @@ from typing import Final
 
 from podium.log.drafts import EventDraft, LoggedEvent
 from podium.log.events import EventType
+from podium.machine.carried import Carried
 from podium.machine.commands import CancelTask, RunTask
 from podium.machine.following import Follower, Work
 from podium.machine.machine import Machine
@@ -59,7 +60,7 @@ class _ForgetsCarriedEvents(Follower):
 
 class _LetsCarriedEventsComeLate(Follower):
     def take(self, *, starts: bool = True) -> Work:
-        carried, self._carried = self._carried, {}
+        carried, self._carried = self._carried, Carried()
         try:
             return super().take(starts=starts)
         finally:
@@ -78,10 +79,10 @@ class _RestartsWithoutInterrupting(Follower):
 
 class _RestartsWithWhatWasDoneBefore(Follower):
     def restart(self) -> None:
-        done = self._work
+        waiting = list(self._queue._waiting)
         super().restart()
-        self._work.timers = [*done.timers, *self._work.timers]
-        self._work.probes = [*done.probes, *self._work.probes]
+        for task in waiting:
+            self._queue.queue(task)
 
 
 class _StartsTwice(Follower):
@@ -111,6 +112,11 @@ class _InterruptsWhatHasEnded(Follower):
         super().performed(task, stopped)
         if not task.step.idempotent and self._is_awaited((task.path, task.attempt)):
             self.submit(EventDraft(EventType.STEP_INTERRUPTED, task.path, task.attempt))
+
+
+class _HandsOutCancelledTimers(Follower):
+    def _cancel_timer(self, key: str) -> None:
+        self._work.cancelled_timers.append(key)
 
 
 class _RecordsAfterTheEnd(Follower):
@@ -146,5 +152,6 @@ FAULTS: Final[dict[str, NewFollower]] = {
     "answers no cancel of unknown tasks": _new(_AnswersNoCancelOfUnknownTasks),
     "interrupts what has ended": _new(_InterruptsWhatHasEnded),
     "records something after the end": _new(_RecordsAfterTheEnd),
+    "hands out cancelled timers": _new(_HandsOutCancelledTimers),
     "keeps wake-ups": _new(_KeepsWakeUps),
 }

@@ -1,8 +1,8 @@
 """A machine whose events are appended by others: what a distributed engine asks.
 
-Whoever does something records it: a worker the start and the end of the attempt that it carries out, the host what it
-decides. The follower folds what is in the log, in the log's order, and nothing else, so there is nothing to undo.
-Records may reach it in any order and more than once; it folds as far as they are complete and reports the gap.
+The process that does something records it: a worker the start and the end of the attempt that it carries out, the host
+what it decides. The follower folds what is in the log, in the log's order, and nothing else, so there is nothing to
+undo. Records may reach it in any order and more than once; it folds as far as they are complete and reports the gap.
 
     learn     what is in the log                       take     everything that is to be done now
     submit    something has happened: record it        performed, lost, refused    what came of an attempt
@@ -21,7 +21,7 @@ What a host has to see to:
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -29,6 +29,7 @@ from podium.log.drafts import EventDraft, LoggedEvent
 from podium.log.events import EventType, RunIdentity
 from podium.log.transitions import RUN_ENDS, TASK_ENDS
 from podium.machine.answers import draft_of, stop_code, stopped_payload
+from podium.machine.carried import Carried
 from podium.machine.commands import (
     CancelTask,
     CancelTimer,
@@ -42,18 +43,10 @@ from podium.machine.machine import Machine
 from podium.machine.task_queue import TaskKey, TaskQueue
 
 _SIGNAL: Final = "signal|"
-_Identity = tuple[str, str | None, int, Any]
-# Where the payload says what an event is about that is about no attempt of a step.
-_NAMED_IN: Final[dict[str, str]] = {
-    EventType.TIMER_FIRED: "key",
-    EventType.PROBE_ANSWERED: "key",
-    EventType.SIGNAL_IGNORED: "signalId",
-    EventType.BUDGET_CHARGED: "stepId",
-}
 
 
 def signal_wake_up(signal_id: str) -> str:
-    """The wake-up that is stored with a signal: until it is folded, someone has to see to that."""
+    """The wake-up that is stored with a signal: it is needed until the signal is folded."""
     return _SIGNAL + signal_id
 
 
@@ -96,16 +89,14 @@ class Follower:
         # In the log, and not folded: something before them is missing.
         self._ahead: dict[int, LoggedEvent] = {}
         self._work = Work()
+        # Not handed out yet, by their keys.
+        self._timers: dict[str, SetTimer] = {}
+        self._probes: dict[str, Probe] = {}
         # By the host, since it last took anything.
         self._submitted: list[EventDraft] = []
         # Why an attempt that is under way is to be stopped.
         self._stop_codes: dict[TaskKey, str] = {}
-        # Given to workers to be recorded before an attempt starts. Whether they were, only the log says.
-        self._carried: dict[_Identity, EventDraft] = {}
-        # Wake-ups that a worker drops with them.
-        self._carried_drops: dict[TaskKey, list[str]] = {}
-        # They are to be recorded by the host after all.
-        self._has_to_record = False
+        self._carried = Carried()
         # Their end is on its way to the log, or there and not folded.
         self._answered: set[TaskKey] = set()
 
@@ -127,10 +118,10 @@ class Follower:
             or work.dropped
             or work.stops
             or work.abandoned
-            or work.timers
             or work.cancelled_timers
-            or work.probes
-            or (self._has_to_record and self._carried)
+            or self._timers
+            or self._probes
+            or self._carried.is_due
             or (starts and self._may_start())
         )
 
@@ -162,8 +153,7 @@ class Follower:
         self.learn(())
 
     def _fold(self, event: LoggedEvent) -> None:
-        if self._carried:
-            self._carried.pop(_identity_of(event), None)
+        self._carried.folded(event)
         if event.event_type == EventType.SIGNAL_ACCEPTED:
             self._work.dropped.append(signal_wake_up(str(event.payload.get("signalId"))))
         elif event.event_type in TASK_ENDS:
@@ -171,12 +161,10 @@ class Follower:
         self._obey(self.machine.advance(event.record(self._identity)))
 
     def _forget(self, key: TaskKey) -> None:
-        """Its end is recorded; another one, if it is on its way, is not."""
+        """Its end is recorded."""
         self._queue.free((key,))
         self._stop_codes.pop(key, None)
         self._answered.discard(key)
-        for end in TASK_ENDS if self._carried else ():
-            self._carried.pop((end, *key, None), None)
 
     # --- what happens -----------------------------------------------------------------------------
 
@@ -196,7 +184,7 @@ class Follower:
         """An attempt is over. Its end is in the log, unless it was stopped: then only its facts are known."""
         key = (task.path, task.attempt)
         if stopped is None:
-            self._carried_drops.pop(key, None)
+            self._carried.recorded(key)
         code = self._take_back(key)
         if stopped is not None and self._is_open(key):
             self._work.events.append(_stopped(key, code or "CANCELLED", stopped))
@@ -231,11 +219,7 @@ class Follower:
     def _take_back(self, key: TaskKey) -> str | None:
         """No worker has it any more. Returns the code with which it was to be stopped."""
         self._queue.free((key,))
-        dropped = self._carried_drops.pop(key, None)
-        if dropped is not None:
-            # It is not known whether the worker has recorded anything: what is recorded twice is there once.
-            self._work.dropped += dropped
-            self._has_to_record = True
+        self._work.dropped += self._carried.take_back(key)
         return self._stop_codes.pop(key, None)
 
     def _is_awaited(self, key: TaskKey) -> bool:
@@ -258,6 +242,8 @@ class Follower:
     def restart(self) -> None:
         """The log was read to its end by a host that has done nothing yet: only what is owed now counts."""
         self._work = Work(events=list(self._submitted), dropped=self._work.dropped)
+        self._timers.clear()
+        self._probes.clear()
         self._queue.clear_queue()
         self._answered.clear()
         for command in self.machine.outstanding():
@@ -277,6 +263,8 @@ class Follower:
 
     def take(self, *, starts: bool = True) -> Work:
         work, self._work, self._submitted = self._work, Work(), []
+        work.timers, self._timers = list(self._timers.values()), {}
+        work.probes, self._probes = list(self._probes.values()), {}
         while starts and not self.machine.hold.reasons and (task := self._queue.take_next()) is not None:
             key = (task.path, task.attempt)
             if not self.machine.may_start(*key):
@@ -285,11 +273,7 @@ class Follower:
             work.starts.append(task)
             if not self.machine.has_started(*key):
                 work.events.append(EventDraft(EventType.STEP_STARTED, *key))
-        if self._carried and (work.events or self._has_to_record):
-            # Decisions are recorded in their order, even if the worker that carries the earlier ones is slow.
-            later = {_identity_of(draft): draft for draft in work.events}
-            work.events = list({**self._carried, **later}.values())
-        self._has_to_record = False
+        work.events = self._carried.before(work.events)
         if self._has_decided_the_end():
             work.events = _to_the_end(work.events)
         return work
@@ -300,11 +284,7 @@ class Follower:
 
     def carry(self, task: RunTask, events: list[EventDraft], dropped: list[str] | None = None) -> None:
         """The worker that carries out the task records these first, all of them in one transaction."""
-        key = (task.path, task.attempt)
-        for draft in events:
-            if (draft.event_type, draft.path, draft.attempt) != (EventType.STEP_STARTED, *key):
-                self._carried[_identity_of(draft)] = draft
-        self._carried_drops[key] = dropped or []
+        self._carried.give((task.path, task.attempt), events, dropped or [])
 
     def _obey(self, commands: Iterable[Command]) -> None:
         work = self._work
@@ -317,13 +297,18 @@ class Follower:
                 case CancelTask():
                     self._stop(command)
                 case SetTimer():
-                    work.timers.append(command)
+                    self._timers[command.key] = command
                 case CancelTimer():
-                    work.cancelled_timers.append(command.key)
+                    self._cancel_timer(command.key)
                 case Probe():
-                    work.probes.append(command)
+                    self._probes[command.key] = command
                 case _:
                     pass  # reports, for views
+
+    def _cancel_timer(self, key: str) -> None:
+        """Also a probe. One that was not handed out yet never will be."""
+        if self._timers.pop(key, None) is None and self._probes.pop(key, None) is None:
+            self._work.cancelled_timers.append(key)
 
     def _stop(self, command: CancelTask) -> None:
         """Every CancelTask is answered, also for a task that is not known here."""
@@ -336,12 +321,6 @@ class Follower:
         else:
             self._queue.drop(key)
             self._answer(_stopped(key, code))
-
-
-def _identity_of(event: EventDraft | LoggedEvent) -> _Identity:
-    """The same for a draft and its record, and for two drafts that become one event."""
-    named = event.payload.get(_NAMED_IN.get(event.event_type, ""))
-    return (event.event_type, event.path, event.attempt, named)
 
 
 def _to_the_end(events: list[EventDraft]) -> list[EventDraft]:
