@@ -17,7 +17,7 @@ from podium.ports.store import Store
 from podium.text import credentials_in, reason_of, shortened, without_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from podium.artifacts.address import S3Address
     from podium.artifacts.s3 import S3Artifacts
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from podium.engines.temporal.engine import TemporalEngine
     from podium.engines.temporal.names import Queues
     from podium.engines.temporal.worker import TemporalWorker
+    from podium.log.runs import Run
     from podium.operations.parts import Parts
     from podium.operations.rebuilding import RebuiltRun
     from podium.plan.plan import Plan
     from podium.ports.bus import EventBus
+    from podium.ports.engine import EngineTrouble
     from podium.ports.provider import Provider, Providers
     from podium.ports.secrets import SecretLookup
     from podium.providers.prices import Price
@@ -310,7 +312,24 @@ def use_case_parts(
     )
     replays = recordings is not None and recordings.asks_no_one
     check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
-    return Parts(store, clock, runs, cache(engine), payload_store, check, notify, artifact_bucket())
+    trouble = partial(_trouble_of, store)
+    return Parts(store, clock, runs, cache(engine), payload_store, check, notify, artifact_bucket(), trouble)
+
+
+async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
+    """The server is asked that the run's row names."""
+    from podium.engines.temporal.names import TEMPORAL, engine_facts
+    from podium.runtime.extras import has_extra
+
+    if run.provider != TEMPORAL or not has_extra("temporal"):
+        return ()
+    from podium.engines.temporal.connection import Connection
+    from podium.engines.temporal.trouble import trouble_of
+
+    facts = engine_facts(run)
+    given = {name: facts[name] for name in ("address", "namespace", "queue", "tls") if name in facts}
+    connection = Connection(**given, api_key=os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
+    return await trouble_of(run, connection, store)
 
 
 def check_run(

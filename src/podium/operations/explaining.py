@@ -1,7 +1,7 @@
 """Why does a run wait? Always an answer: an open run that waits for nothing does not exist."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from shlex import quote
 from typing import Final, NamedTuple
@@ -16,6 +16,7 @@ from podium.operations.driving import RunDriver, open_driver
 from podium.operations.form_hints import field_options, values_wanted
 from podium.operations.parts import Parts
 from podium.plan.plan import Plan
+from podium.ports.engine import EngineTrouble
 from podium.ports.store import Store
 from podium.runtime.replaying import replayed
 from podium.runtime.spilling import Values
@@ -61,9 +62,11 @@ class Explanation:
 
 
 def substatus_of(reasons: Iterable[Reason]) -> str | None:
-    """RETRYING while a failed step waits for an operator, IN_DOUBT while a person has to say whether a step happened,
-    DRAINING while a paused run still has steps running."""
+    """RECOVERING while no worker can continue the run, RETRYING while a failed step waits for an operator, IN_DOUBT
+    while a person has to say whether a step happened, DRAINING while a paused run still has steps running."""
     kinds = {reason.kind for reason in reasons}
+    if kinds & {"worker", "execution"}:
+        return "RECOVERING"
     if "operator" in kinds:
         return "RETRYING"
     if "doubt" in kinds:
@@ -76,7 +79,16 @@ async def explain(parts: Parts, tenant_id: str, run_id: str) -> Explanation:
     run = await parts.store.runs.find(tenant_id, run_id)
     await parts.restored(run)
     plan = await parts.plan_of(run)
-    return await explain_run(parts.store, run, plan, parts.clock.now(), parts.values(run_id))
+    explained = await explain_run(parts.store, run, plan, parts.clock.now(), parts.values(run_id))
+    if run.status in TERMINAL or parts.trouble_of is None:
+        return explained
+    trouble = [_of_engine(one) for one in await parts.trouble_of(run)]
+    return replace(explained, reasons=(*trouble, *explained.reasons))
+
+
+def _of_engine(trouble: EngineTrouble) -> Reason:
+    commands = (NextCommand(trouble.command),) if trouble.command else ()
+    return Reason(trouble.kind, trouble.subject, trouble.text, None, commands)
 
 
 async def explain_run(

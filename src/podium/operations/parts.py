@@ -1,6 +1,6 @@
 """What every use case works with. `wiring` picks the real parts; tests and programs may pick others."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,7 +9,7 @@ from podium.log.runs import Run
 from podium.plan.plan import Plan
 from podium.ports.artifacts import ArtifactBucket
 from podium.ports.clock import Clock
-from podium.ports.engine import Engine
+from podium.ports.engine import Engine, EngineTrouble
 from podium.ports.store import Store
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
@@ -34,6 +34,8 @@ class Parts(msgspec.Struct, frozen=True):
     notify: Callable[[str], None]
     # Where what steps leave is copied to, if one is configured.
     bucket: ArtifactBucket | None = None
+    # What keeps a run of another engine from continuing, as that engine sees it.
+    trouble_of: Callable[[Run], Awaitable[Sequence[EngineTrouble]]] | None = None
 
     def directory(self, run_id: str) -> RunDirectory:
         return RunDirectory(self.runs, run_id)

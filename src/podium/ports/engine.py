@@ -79,6 +79,17 @@ class Notice(NamedTuple):
     is_over: bool = False
 
 
+class EngineTrouble(NamedTuple):
+    """What keeps a run of another engine from continuing."""
+
+    # worker, server, execution or attempt.
+    kind: str
+    subject: str
+    text: str
+    # What a person can call about it, if anything.
+    command: str = ""
+
+
 class Driving(Protocol):
     """A run under way in this process."""
 

@@ -1,6 +1,7 @@
 """The connection to a Temporal server, and what is asked of it besides work: is it there, who serves a queue."""
 
 import asyncio
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -26,6 +27,8 @@ _CALL: Final = timedelta(seconds=10)
 # How long a client waits for a worker that serves a queue.
 WORKER_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.25
+# Longer than a worker waits for an answer to one request for work.
+_POLL_SECONDS: Final = 75.0
 # How long a decision may take before another worker is asked; a worker that was killed is noticed after it.
 _TASK_TIMEOUT: Final = timedelta(seconds=5)
 
@@ -138,20 +141,20 @@ async def require_worker(client: Client, connection: Connection, queue: str) -> 
         if loop.time() >= until:
             raise NoWorker(
                 f"no worker serves the task queue {queue!r} of {connection.place}; start one on this host with the "
-                f"same store: `podium worker --engine temporal --address {connection.address} "
-                f"--namespace {connection.namespace} --queue {connection.queue}`"
+                f"same store: `{connection.worker_command()}`"
             )
         await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def has_worker(client: Client, queue: str) -> bool:
+    """The server remembers workers for minutes; one that lives has asked for work within the last one."""
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),
         task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
     )
     found = await client.workflow_service.describe_task_queue(request, timeout=_CALL)
-    return bool(found.pollers)
+    return any(time.time() - one.last_access_time.seconds < _POLL_SECONDS for one in found.pollers)
 
 
 # --- executions -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Where a Temporal server is, and how to prove who asks. Without the SDK: commands know it before they need that."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,6 +26,16 @@ class Connection(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         """Without the key."""
         return f"Connection({self.address!r}, {self.namespace!r}, {self.queue!r})"
+
+    def facts(self) -> dict[str, Any]:
+        """What is kept with a run, so that others find the server; nothing secret."""
+        return {"address": self.address, "namespace": self.namespace, "queue": self.queue, "tls": self.tls}
+
+    def worker_command(self) -> str:
+        return (
+            f"podium worker --engine temporal --address {self.address} --namespace {self.namespace} "
+            f"--queue {self.queue}{' --tls' if self.tls else ''}"
+        )
 
     @property
     def place(self) -> str:

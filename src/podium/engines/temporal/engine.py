@@ -73,7 +73,8 @@ class TemporalEngine:
                 "use another run id, or another namespace"
             )
         engine = EngineRunRef(provider=TEMPORAL, workflow_id=workflow_id(run_id))
-        return await create_run(self._parts, request.on(run_id, engine, self._queues.facts()), notify)
+        facts = {TEMPORAL: {**self._connection.facts(), **self._queues.facts()}}
+        return await create_run(self._parts, request.on(run_id, engine, facts), notify)
 
     async def drive(
         self,

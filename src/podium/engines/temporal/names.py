@@ -33,6 +33,12 @@ def run_id_of(workflow_id: str) -> RunId | None:
     return RunId(workflow_id.removeprefix(_WORKFLOW_PREFIX))
 
 
+def engine_facts(run: Run) -> dict[str, Any]:
+    """What was kept with the run when it was created."""
+    facts = msgspec.json.decode(run.metadata).get(TEMPORAL)
+    return facts if isinstance(facts, dict) else {}
+
+
 class Queues(msgspec.Struct, frozen=True):
     """The task queues of a run."""
 
@@ -41,6 +47,8 @@ class Queues(msgspec.Struct, frozen=True):
     attempts: str
     # Where its files are; empty if all workers see them.
     host: str
+    # Of the machine that decides.
+    rules: int = RULES_VERSION
 
     @classmethod
     def at(cls, queue: str, store: str, host: str, *, shared: bool) -> "Queues":
@@ -56,11 +64,11 @@ class Queues(msgspec.Struct, frozen=True):
     @classmethod
     def of_run(cls, run: Run) -> "Queues | None":
         """As they were kept when the run was created."""
-        kept = msgspec.json.decode(run.metadata).get(TEMPORAL)
+        kept = engine_facts(run).get("queues")
         return msgspec.convert(kept, cls) if kept is not None else None
 
     def facts(self) -> dict[str, Any]:
-        return {TEMPORAL: msgspec.to_builtins(self)}
+        return {"queues": msgspec.to_builtins(self)}
 
     @property
     def served(self) -> tuple[str, ...]:
