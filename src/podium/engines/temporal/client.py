@@ -20,6 +20,7 @@ from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import workflow_id, workflow_type
 from podium.errors import InvalidConfiguration, PodiumError
 from podium.ports.store import Contents
+from podium.runtime import holders
 from podium.text import reason_of
 
 _CONNECT_SECONDS: Final = 10.0
@@ -147,14 +148,20 @@ async def require_worker(client: Client, connection: Connection, queue: str) -> 
 
 
 async def has_worker(client: Client, queue: str) -> bool:
-    """The server remembers workers for minutes; one that lives has asked for work within the last one."""
+    """The server remembers workers for minutes; one that lives has asked for work within the last one.
+
+    A worker is named like the owner of a lease, so that of this host it is known at once whether it still exists.
+    """
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
         task_queue=TaskQueue(name=queue),
         task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
     )
     found = await client.workflow_service.describe_task_queue(request, timeout=_CALL)
-    return any(time.time() - one.last_access_time.seconds < _POLL_SECONDS for one in found.pollers)
+    return any(
+        time.time() - one.last_access_time.seconds < _POLL_SECONDS and not holders.is_gone(one.identity)
+        for one in found.pollers
+    )
 
 
 # --- executions -----------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from podium.errors import PodiumError
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine.following import is_signal_wake_up
+from podium.runtime import holders
 from podium.runtime.attempts import Attempts
 from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
@@ -82,6 +83,7 @@ class TemporalWorker:
         return Worker(
             client,
             task_queue=queue,
+            identity=holders.new_owner(),
             workflows=[RunWorkflow],
             activities=activities.all(),
             workflow_runner=RunSandbox(),
