@@ -173,6 +173,14 @@ CHANGES = [
         swap("stores/memory.py:MemoryStore.start_attempt", ("self.append(...)", "writes"), "writes[1:]"),
     ),
     Change(
+        "an_engine_sees_the_wake_ups_of_its_own_runs",
+        swap("stores/memory.py:MemoryStore.due", "kept.row.provider != provider", "False"),
+    ),
+    Change(
+        "open_runs_of_an_engine_are_found",
+        swap("stores/memory.py:MemoryStore.open_runs", "kept.row.status not in TERMINAL", "True"),
+    ),
+    Change(
         "no_attempt_starts_while_the_run_is_paused",
         swap("stores/memory.py:MemoryStore.start_attempt", "kept.row.status is RunStatus.PAUSED", "False"),
     ),

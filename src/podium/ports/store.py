@@ -275,8 +275,8 @@ class Leases(Protocol):
 
 
 class WakeUps(Protocol):
-    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
-        """Timers of open runs that are due, by (due, key)."""
+    async def due(self, before: Timestamp, *, limit: int = 100, provider: str | None = None) -> list[WakeUp]:
+        """Timers of open runs that are due, by (due, key); with `provider`, of runs that this engine carries."""
         ...
 
 

@@ -447,9 +447,11 @@ class MemoryStore:
 
     # --- wake-ups and snapshots -------------------------------------------------------------------
 
-    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
+    async def due(self, before: Timestamp, *, limit: int = 100, provider: str | None = None) -> list[WakeUp]:
         found: list[tuple[Timestamp, str, str]] = []
         for run_id, kept in self._runs.items():
+            if provider is not None and kept.row.provider != provider:
+                continue
             for key, due in kept.wake_ups.items():
                 if due <= before:
                     insort(found, (due, key, run_id))

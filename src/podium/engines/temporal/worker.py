@@ -101,7 +101,7 @@ class TemporalWorker:
         while True:
             await asyncio.sleep(_NUDGE_SECONDS)
             with _surviving("wake-ups"):
-                due = await self._store.due(self._parts.now(), limit=_PAGE)
+                due = await self._store.due(self._parts.now(), limit=_PAGE, provider=TEMPORAL)
                 for run_id in dict.fromkeys(one.run_id for one in due if is_signal_wake_up(one.key)):
                     await self._nudge(client, run_id)
 

@@ -464,12 +464,13 @@ async def open_runs(connections: Connections, provider: str, after: str, limit: 
         return [run_of(row)[1] for row in await found.fetchall()]
 
 
-async def due(connections: Connections, before: Timestamp, limit: int) -> list[WakeUp]:
+async def due(connections: Connections, before: Timestamp, limit: int, provider: str | None) -> list[WakeUp]:
     async with connections.lend() as connection:
         found = await connection.execute(
             "SELECT r.run_id, w.key, w.due FROM wake_ups w JOIN runs r ON r.number = w.run "
-            "WHERE w.due <= %s ORDER BY w.due, w.key, r.run_id LIMIT %s",
-            [before, limit],
+            "WHERE w.due <= %s AND (%s::text IS NULL OR r.provider = %s) "
+            "ORDER BY w.due, w.key, r.run_id LIMIT %s",
+            [before, provider, provider, limit],
         )
         return [WakeUp(run_id=run_id, key=key, due=due) for run_id, key, due in await found.fetchall()]
 

@@ -212,8 +212,8 @@ class PostgresStore:
 
     # --- wake-ups and snapshots -------------------------------------------------------------------
 
-    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
-        return await log.due(self._connections, before, limit)
+    async def due(self, before: Timestamp, *, limit: int = 100, provider: str | None = None) -> list[WakeUp]:
+        return await log.due(self._connections, before, limit, provider)
 
     async def save_snapshot(
         self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]

@@ -54,10 +54,11 @@ def find_steps(db: apsw.Connection, run_id: str, step_ids: Sequence[str]) -> lis
     return [decode(row[0]) for row in rows if row is not None]
 
 
-def due(db: apsw.Connection, before: Timestamp, limit: int) -> list[WakeUp]:
+def due(db: apsw.Connection, before: Timestamp, limit: int, provider: str | None) -> list[WakeUp]:
     rows = db.execute(
-        "SELECT r.run_id, w.key, w.due FROM wake_ups w JOIN runs r ON r.number = w.run WHERE w.due <= ? "
-        "ORDER BY w.due, w.key, r.run_id LIMIT ?",
-        (before, limit),
+        "SELECT r.run_id, w.key, w.due FROM wake_ups w JOIN runs r ON r.number = w.run "
+        "WHERE w.due <= ?1 AND (?2 IS NULL OR r.engine_provider = ?2) "
+        "ORDER BY w.due, w.key, r.run_id LIMIT ?3",
+        (before, provider, limit),
     )
     return [WakeUp(run_id=RunId(run_id), key=key, due=moment) for run_id, key, moment in rows]

@@ -358,8 +358,8 @@ class SqliteStore:
 
     # --- wake-ups and snapshots -------------------------------------------------------------------
 
-    async def due(self, before: Timestamp, *, limit: int = 100) -> list[WakeUp]:
-        return self._read(lambda db: snapshots.due(db, before, limit))
+    async def due(self, before: Timestamp, *, limit: int = 100, provider: str | None = None) -> list[WakeUp]:
+        return self._read(lambda db: snapshots.due(db, before, limit, provider))
 
     async def save_snapshot(
         self, run_id: RunId, summary: RunSummary, changed_steps: Sequence[StepSnapshot]

@@ -4,11 +4,45 @@ import pytest
 
 from podium.errors import StaleFence
 from podium.log.leases import Fence, WakeUp
+from podium.log.runs import EngineRunRef
 from podium.testing.events import event
 from podium.testing.store_promises.world import R1, World, started
 
 
 class TimerPromises:
+    def test_an_engine_sees_the_wake_ups_of_its_own_runs(self, world: World) -> None:
+        """Otherwise timers of other runs that no process drives would hide them."""
+
+        async def scenario() -> None:
+            lease = await started(world.store)
+            await world.store.append(
+                R1, [event("r1", "StepStarted", "x")], fence=lease.fence, set_wake_ups=[_wake_up("a", 1)]
+            )
+            assert await world.store.due(_at(5), provider="temporal") == []
+            engine = EngineRunRef(provider="temporal", workflow_id="w")
+            await world.store.set_engine(R1, engine, fence=lease.fence)
+            assert await world.other.due(_at(5), provider="temporal") == [_wake_up("a", 1)]
+            assert await world.other.due(_at(5), provider="conductor") == []
+
+        world.run(scenario())
+
+    def test_open_runs_of_an_engine_are_found(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            assert await world.store.open_runs("temporal") == []
+            await world.store.set_engine(
+                R1, EngineRunRef(provider="temporal", workflow_id="w"), fence=lease.fence
+            )
+            found = await world.other.open_runs("temporal")
+            assert [run.identity.run_id for run in found] == [R1]
+            assert await world.other.open_runs("temporal", after=R1) == []
+            assert await world.other.open_runs("temporal", limit=0) == []
+            assert await world.other.open_runs("conductor") == []
+            await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
+            assert await world.other.open_runs("temporal") == []
+
+        world.run(scenario())
+
     def test_wake_ups_are_due_in_order_and_gone_when_dropped(self, world: World) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
