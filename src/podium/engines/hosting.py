@@ -4,9 +4,10 @@ A driver and a worker prepare a run in the same way. A driver is alone with its 
 work on other attempts of it, also on this host.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from podium.engines.earlier import EarlierRun
 from podium.engines.parts import LocalParts
@@ -19,7 +20,6 @@ from podium.log.runs import Run
 from podium.log.times import Timestamp
 from podium.machine import RULES_VERSION
 from podium.plan.plan import Plan
-from podium.runtime.hosted_runs import HostedRun, PrepareRun
 from podium.runtime.plan_file import load_plan
 from podium.runtime.reading import FIRST_RECORDS
 from podium.runtime.rundir import RunDirectory
@@ -29,6 +29,9 @@ from podium.runtime.tasks.dispatch import RunTasks
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.workspaces import check_workspace, workspace_of
 
+if TYPE_CHECKING:
+    from podium.runtime.hosted_runs import PrepareRun
+
 
 class OtherRules(PodiumError):
     """Started by a version that decides differently: its log cannot be continued."""
@@ -36,8 +39,7 @@ class OtherRules(PodiumError):
     code = "OTHER_RULES"
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedRun:
+class PreparedRun(msgspec.Struct, frozen=True):
     plan: Plan
     directory: RunDirectory
     # What the run was asked for with.
@@ -71,8 +73,10 @@ async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) 
     return PreparedRun(plan, directory, asked, facts, host, earlier, tasks)
 
 
-def prepare_for_worker(parts: LocalParts) -> PrepareRun:
+def prepare_for_worker(parts: LocalParts) -> "PrepareRun":
     """How the runs of a worker are prepared."""
+    # Not loaded by a process that drives its runs itself.
+    from podium.runtime.hosted_runs import HostedRun
 
     async def prepare(run_id: RunId) -> HostedRun:
         run = await parts.store.get_run(run_id)

@@ -1,7 +1,6 @@
 """What a run waits for that only a person can give, with the commands to call: found while it runs."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from podium.log.events import EventRecord, EventType
@@ -56,6 +55,8 @@ class PersonsTurn:
 
     def _reason(self, obligation: Obligation) -> "Reason":
         # Loaded with the first of them: most runs wait for no person.
+        from dataclasses import replace
+
         from podium.operations.explaining import reason_for
 
         reason = reason_for(obligation, self._run_id)
