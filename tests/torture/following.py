@@ -643,8 +643,7 @@ class Following(Torture):
             self._compare_histories()
 
     def _check_code(self, key: Key, end: EventRecord) -> None:
-        payload = msgspec.json.decode(end.payload)
-        code = (payload.get("error") or {}).get("code")
+        code = _code_of(end)
         if code in _STOPS and key in self.stop_codes:
             assert code in self.stop_codes[key], f"{key} was stopped with {code}, not {self.stop_codes[key]}"
 
@@ -683,9 +682,14 @@ def _stories(log: list[EventRecord]) -> dict[str, list[Any]]:
     return {subject: sorted(story, key=lambda one: one[:2]) for subject, story in stories.items()}
 
 
+def _code_of(record: EventRecord) -> Any:
+    return (msgspec.json.decode(record.payload).get("error") or {}).get("code")
+
+
 def _check_order(log: list[EventRecord]) -> None:
     """An attempt starts, ends, and announces the next; then that one starts."""
     moments: dict[str, tuple[int, int]] = {}
+    stopped: set[tuple[str, int]] = set()
     for record in log:
         if record.step_id is not None:
             place = {EventType.STEP_STARTED: 0, EventType.STEP_RETRY_SCHEDULED: 2}.get(
@@ -693,6 +697,10 @@ def _check_order(log: list[EventRecord]) -> None:
             )
             moment = (record.logical_attempt_id, place)
             before = moments.get(record.step_id, (0, 0))
+            if place == 0 and (record.step_id, moment[0]) in stopped:
+                continue  # it was stopped on its way to a worker
+            if _code_of(record) in _STOPS:
+                stopped.add((record.step_id, moment[0]))
             assert before < moment, f"{record.event_type} of {record.step_id} comes late"
             moments[record.step_id] = moment
 
