@@ -20,12 +20,15 @@ from podium.text import shortened
 if TYPE_CHECKING:
     from podium.artifacts.address import S3Address
     from podium.language.reader import Document
-    from podium.language.tree import Entry
+    from podium.language.tree import Entry, Node
+    from podium.plan.locations import AllowedPlace, PlanPlaces
     from podium.secrets.sources import SecretSource
 
 _MAX_BYTES: Final = 1 << 20
-_KEYS: Final = ("artifacts", "permissions", "prices", "secrets")
+_KEYS: Final = ("artifacts", "permissions", "plans", "prices", "secrets")
+_PLAN_KEYS: Final = ("allow", "allow_loopback", "file_root")
 SECRET_TIMEOUT: Final = "PODIUM_SECRET_TIMEOUT"
+_PLACE: Final = "https://plans.example.com/releases or s3://bucket"
 _MAX_SECONDS: Final = 366 * 86_400
 _SECRET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -37,6 +40,8 @@ class Configuration(msgspec.Struct, frozen=True):
     secrets: "Mapping[str, SecretSource]" = msgspec.field(default_factory=dict)
     # The bucket that what steps leave is copied to.
     artifacts: "S3Address | None" = None
+    # Where plans are published; None: nowhere.
+    plans: "PlanPlaces | None" = None
 
 
 _NOTHING: Final = Configuration()
@@ -93,19 +98,23 @@ class _Reading:
             prices=self._prices(entries.get("prices")),
             secrets=self._secrets(entries.get("secrets")),
             artifacts=self._artifacts(entries.get("artifacts")),
+            plans=self._plans(entries.get("plans")),
         )
         if self._problems:
             raise InvalidConfiguration("\n".join(self._problems))
         return read
 
-    def _unknown(self, entries: "Mapping[str, Entry]") -> Iterator[str]:
+    def _unknown(
+        self, entries: "Mapping[str, Entry]", keys: tuple[str, ...] = _KEYS, of: str = ""
+    ) -> Iterator[str]:
         from podium.language.diagnostics import did_you_mean
 
         for key, entry in entries.items():
-            if key not in _KEYS:
-                near = did_you_mean(key, _KEYS)
+            if key not in keys:
+                near = did_you_mean(key, keys)
                 yield self._at(
-                    entry, f"{key!r} is not a setting. {near + ' ' if near else ''}{_expected_keys()}"
+                    entry,
+                    f"{of + key!r} is not a setting. {near + ' ' if near else ''}{_expected_keys(keys)}",
                 )
 
     def _permissions(self, entry: "Entry | None") -> Permissions:
@@ -185,13 +194,84 @@ class _Reading:
             )
             return None
 
+    def _plans(self, entry: "Entry | None") -> "PlanPlaces | None":
+        from podium.language.tree import Mapping as Written
+
+        if entry is None:
+            return None
+        if not isinstance(entry.value, Written):
+            self._wrong(entry, "plans", "write a mapping, like {allow: ['https://plans.example.com']}")
+            return None
+        from podium.plan.locations import PlanPlaces
+
+        entries = entry.value.entries
+        self._problems += self._unknown(entries, _PLAN_KEYS, "plans.")
+        return PlanPlaces(
+            self._allowed(entries.get("allow")),
+            self._file_root(entries.get("file_root")),
+            self._flag(entries.get("allow_loopback"), "plans.allow_loopback"),
+        )
+
+    def _allowed(self, entry: "Entry | None") -> "tuple[AllowedPlace, ...]":
+        from podium.language.tree import Sequence
+
+        if entry is None:
+            return ()
+        if not isinstance(entry.value, Sequence):
+            self._wrong(entry, "plans.allow", f"write a list of places, like [{_PLACE}]")
+            return ()
+        places = [self._place(item) for item in entry.value.items]
+        return tuple(place for place in places if place is not None)
+
+    def _place(self, node: "Node") -> "AllowedPlace | None":
+        from podium.language.tree import Scalar, describe
+        from podium.plan.locations import PlanUriNotAllowed, allowed_place
+
+        if not isinstance(node, Scalar) or not isinstance(node.value, str):
+            self._problems.append(
+                self._here(node, f"`plans.allow` has {describe(node)}; write a place, like {_PLACE}")
+            )
+            return None
+        try:
+            return allowed_place(node.value)
+        except PlanUriNotAllowed as error:
+            text = f"`plans.allow` has {shortened(node.value, 100)!r}: {error.reason}; write a place, like {_PLACE}"
+            self._problems.append(self._here(node, text))
+            return None
+
+    def _file_root(self, entry: "Entry | None") -> str | None:
+        from podium.language.tree import Scalar
+
+        if entry is None:
+            return None
+        match entry.value:
+            case Scalar(value=str(text)) if text and "://" not in text:
+                # Relative paths start at the folder of this file, as those of secrets do.
+                return str(self._folder / Path(text).expanduser())
+        self._wrong(entry, "plans.file_root", "write the path of a folder")
+        return None
+
+    def _flag(self, entry: "Entry | None", key: str) -> bool:
+        from podium.language.tree import Scalar
+
+        if entry is None:
+            return False
+        match entry.value:
+            case Scalar(value=bool(flag)):
+                return flag
+        self._wrong(entry, key, "write true or false")
+        return False
+
     def _wrong(self, entry: "Entry", key: str, right: str) -> None:
         from podium.language.tree import describe
 
         self._problems.append(self._at(entry, f"`{key}` is {describe(entry.value)}; {right}"))
 
     def _at(self, entry: "Entry", text: str) -> str:
-        at = self._source.position(entry.key.start)
+        return self._here(entry.key, text)
+
+    def _here(self, node: "Node", text: str) -> str:
+        at = self._source.position(node.start)
         return f"{self._source.name}:{at.line}:{at.column}: {text}"
 
 
@@ -211,5 +291,5 @@ def seconds_from(variable: str, default: float) -> float:
     return seconds
 
 
-def _expected_keys() -> str:
-    return f"Settings: {', '.join(_KEYS)}"
+def _expected_keys(keys: tuple[str, ...] = _KEYS) -> str:
+    return f"Settings: {', '.join(keys)}"

@@ -29,7 +29,18 @@
     │   └── ValueMissing             expressions/templates.py        a text refers to a value that does not exist
     ├── NotCanonical                 plan/canonical.py               a value without canonical JSON
     ├── InvalidPlan                  plan/loading.py                 bytes that are not a plan
+    │   └── InvalidStep              plan/loading.py                 an unknown kind of step, or unknown fields
     ├── PlanVersionUnknown           plan/loading.py                 a plan of another version of the schema
+    ├── CapabilityUnknown            plan/capabilities.py            a plan asks for what no engine is known to have
+    ├── CapabilityNotSupported       plan/capabilities.py            a plan asks for what this engine does not have
+    ├── PlanUriNotAllowed            plan/locations.py               a place that plans are not fetched from
+    ├── PlanIntegrityFailed          plan/references.py              the bytes are not those of the reference
+    ├── PlanRefMismatch              plan/references.py              the plan is not the one that the reference names
+    ├── PlanRefExpired               plan/references.py
+    ├── PlanUnavailable              ports/plan_source.py            the plan cannot be fetched or published now
+    ├── PlanNotFound                 ports/plan_source.py            nothing was published at that URI
+    ├── PlanTooLarge                 ports/plan_source.py
+    ├── PlanExists                   ports/plan_source.py            another plan was published at that URI
     ├── CheckpointMismatch           machine/checkpoint.py           written under another plan or other rules
     ├── LogDoesNotFit                runtime/run_log.py              the log does not follow from the plan
     ├── AttemptTakenOver             runtime/attempt_lease.py        another worker carries out the attempt
@@ -68,6 +79,7 @@
     ├── OtherRules                   engines/hosting.py              started by a version that decides differently
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept
     ├── InvalidWorkflow              operations/workflows.py         problems in a workflow, each with its position
+    ├── InvalidPlanRef               operations/plans.py             a reference that cannot be understood
     ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again
     ├── RunIsOver                    operations/signals.py           a signal to a run that has ended
     ├── NotAllowed                   operations/signals.py           a step tried to control its own run

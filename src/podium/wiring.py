@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from podium.plan.plan import Plan
     from podium.ports.bus import EventBus
     from podium.ports.engine import EngineTrouble
+    from podium.ports.plan_source import PlanSource
     from podium.ports.provider import Provider, Providers
     from podium.ports.secrets import SecretLookup
     from podium.providers.prices import Price
@@ -361,6 +362,15 @@ def secret_lookup() -> "SecretLookup":
     from podium.secrets.configured import ConfiguredSecrets
 
     return ConfiguredSecrets(lambda: configuration().secrets)
+
+
+@cache
+def plan_source() -> "PlanSource":
+    """Published plans, in the places that the configuration allows."""
+    from podium.plan.locations import PlanPlaces
+    from podium.plan_sources.places import PlacesOfPlans
+
+    return PlacesOfPlans(lambda: configuration().plans or PlanPlaces())
 
 
 def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":

@@ -64,7 +64,7 @@ def test_a_backup_continues_elsewhere(waiting: Place) -> None:
     there = other(waiting)
     there.runs.mkdir()
     waiting.run("store", "backup", str(there.runs / "podium.db"))
-    told = there.run("why", there.run_id).stderr
+    told = there.run("logs", there.run_id).stderr
     assert "was missing and is rebuilt from the store" in told
     assert "artifacts/kept.txt" in told
     for name in (
@@ -80,14 +80,38 @@ def test_a_backup_continues_elsewhere(waiting: Place) -> None:
     finishes(there)
 
 
+@pytest.mark.rule("G19")
+def test_what_is_asked_about_a_run_and_of_it_needs_no_run_directory_and_makes_none(waiting: Place) -> None:
+    there = other(waiting)
+    there.runs.mkdir()
+    waiting.run("store", "backup", str(there.runs / "podium.db"))
+    assert "step 'Ask' waits for a person" in there.run("why", there.run_id).stdout
+    refused = there.run("approve", there.run_id, "First", code=64).stderr
+    assert "SIGNAL_IGNORED" in refused
+    there.run("skip-step", there.run_id, "No such step", code=64)
+    there.run("approve", there.run_id, "Ask")
+    assert "SIGNAL_IGNORED" in there.run("approve", there.run_id, "Ask", code=64).stderr
+    assert not (there.runs / there.run_id).exists()
+
+
+@pytest.mark.rule("G19")
+def test_a_signal_about_a_step_is_refused_if_the_plan_it_has_to_be_checked_with_is_lost(
+    waiting: Place,
+) -> None:
+    forget_contents(waiting.runs / "podium.db")
+    waiting.file("plan.json").unlink()
+    for command in (("approve", "Ask"), ("retry-step", "Ask"), ("skip-step", "Ask")):
+        refused = waiting.run(command[0], waiting.run_id, command[1], code=65).stderr
+        assert "PLAN_MISSING" in refused
+    assert '"SignalAccepted"' not in waiting.run("events", waiting.run_id, "--json").stdout
+
+
 @pytest.mark.rule("G48")
 def test_an_export_continues_elsewhere(waiting: Place) -> None:
     there = other(waiting)
     waiting.run("export", waiting.run_id, "-o", str(there.folder / "run.jsonl"))
     there.run("import", "run.jsonl")
     there.run("approve", there.run_id, "Ask")
-    assert there.file("plan.json").exists()
-    shutil.rmtree(there.runs / there.run_id)
     told = there.run("resume", there.run_id, "--quiet").stderr
     assert "artifacts/kept.txt" in told
     assert there.state()["status"] == "completed"

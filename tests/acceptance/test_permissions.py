@@ -67,7 +67,7 @@ def test_a_run_directory_that_any_command_makes_again_is_private(place: Place) -
     place.write("steps: [{name: A, command: [echo]}, {name: Q, approval: ok?}]")
     place.run("run", "w.yaml", "--run-id", place.run_id, "-q", "--no-wait", code=5, umask=0o022)
     shutil.rmtree(place.runs / place.run_id)
-    place.run("approve", place.run_id, umask=0o022)
+    place.run("logs", place.run_id, umask=0o022)
     made = [place.runs / place.run_id, *(place.runs / place.run_id).rglob("*")]
     assert [path for path in made if mode(path) & 0o077] == []
 

@@ -763,7 +763,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "D68",
         "an IPv4 address inside an IPv6 address is not looked at",
-        swap("runtime/tasks/addresses.py:_meanings", "if address.ipv4_mapped is not None: ...", "pass"),
+        swap("plan/addresses.py:meanings", "if address.ipv4_mapped is not None: ...", "pass"),
     ),
     fault(
         "D68",

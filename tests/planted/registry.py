@@ -16,6 +16,7 @@ from tests.planted import (
     nodes_rules,
     nodes_tables,
     operating,
+    plans,
     runs,
 )
 from tests.planted.cannot import CANNOT
@@ -35,6 +36,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "nodes_decisions": nodes_decisions.FAULTS,
     "machine": machine.FAULTS,
     "operating": operating.FAULTS,
+    "plans": plans.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
 SAMPLE_SIZE: Final = 24

@@ -55,6 +55,6 @@ def read_lines(path: Path) -> list[dict[str, object]]:
     for line in path.read_bytes().splitlines():
         try:
             events.append(msgspec.json.decode(line, type=dict[str, object]))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             continue
     return events

@@ -3,7 +3,7 @@
 0   done                        65  an input file is invalid
 1   the workflow failed         70  an internal error: a defect in Podium
 64  the command line is wrong   74  the output could not be written
-69  the store does not answer   77  not allowed: a step asked something of its own run
+69  the store does not answer   77  not allowed: a step asked something of its own run, or a place of plans
                                 78  something that is needed is missing, or of another version
 """
 
@@ -69,6 +69,13 @@ _EXIT_OF: Final = {
     "PROVIDER_MISCONFIGURED": MISCONFIGURED,
     "CONFIG_INVALID": MISCONFIGURED,
     "ENV_FILE_REQUIRED": MISCONFIGURED,
+    "INVALID_PLAN_REF": USAGE,
+    "PLAN_NOT_FOUND": USAGE,
+    "PLAN_EXISTS": USAGE,
+    "PLAN_UNAVAILABLE": UNAVAILABLE,
+    "PLAN_URI_NOT_ALLOWED": NOT_ALLOWED,
+    "CAPABILITY_NOT_SUPPORTED": MISCONFIGURED,
+    "CAPABILITY_UNKNOWN": MISCONFIGURED,
     "NOT_READY": MISCONFIGURED,
     "SECRET_NOT_FOUND": MISCONFIGURED,
     "SECRET_PROVIDER_FAILED": MISCONFIGURED,
@@ -105,6 +112,11 @@ _COMMANDS: Final = {
     "init": ("podium.cli.init", "init", "Write a first workflow to start from."),
     "validate": ("podium.cli.workflow", "validate", "Check workflow files."),
     "plan": ("podium.cli.workflow", "plan", "Show the plan that a workflow compiles to."),
+    "publish": (
+        "podium.cli.publish",
+        "publish",
+        "Write the plan of a workflow where other hosts can fetch it.",
+    ),
     "graph": ("podium.cli.graph", "graph", "Draw a workflow."),
     "contract": ("podium.cli.contract", "contract", "Check node contracts and see what they do."),
     "schema": ("podium.cli.schema", "schema", "Print JSON Schemas for editors."),

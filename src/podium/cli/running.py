@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import click
+from msgspec.structs import replace
 
 from podium.cli.app import INVALID_FILE
-from podium.cli.engine_options import engine_options
+from podium.cli.engine_options import chosen_engine, engine_options
 from podium.cli.env_files import facts_to_keep, use_env_files
 from podium.cli.foreground import Foreground, Options, foreground_options
 from podium.cli.hints import print_notice, say
@@ -24,7 +25,13 @@ from podium.wiring import check_run, installed_providers
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", required=False)
+@click.option(
+    "--plan",
+    "plan_ref",
+    metavar="REF",
+    help="Instead of FILE: a published plan, URI#sha256=HASH, or a file with the answer of `publish --json`.",
+)
 @click.option(
     "--input",
     "inputs",
@@ -43,7 +50,8 @@ from podium.wiring import check_run, installed_providers
 @engine_options
 @foreground_options
 def run(
-    file: str,
+    file: str | None,
+    plan_ref: str | None,
     inputs: tuple[str, ...],
     input_file: Path | None,
     run_id: str | None,
@@ -64,23 +72,21 @@ def run(
       podium run examples/test_fix_loop.yaml
       podium run release.yaml --input version=1.4.0 --stream
       podium run examples/review_loop.yaml --replay examples/recordings/review_loop
+      podium run --plan release.ref.json
     """
-    name, content = read_file(file)
-    if looks_like_contract(content, name):
-        say(_is_contract(name), err=True)
+    request = _request(file, plan_ref, workspace)
+    if request is None:
         return INVALID_FILE
-    plan = _compiled(content, name, workspace)
-    if plan is None:
-        return INVALID_FILE
+    plan = request.plan
     given = check_inputs(
         {**_read_inputs(input_file), **parse_inputs(inputs, plan.workflow.inputs)}, plan.workflow
     )
     variables = use_env_files(options["env_files"])
     replays = options["replay"] is not None
     if dry_run:
-        return _show_plan(file, plan, workspace, replays=replays)
-    folder = workspace if workspace is not None else Path.cwd()
-    request = RunRequest(plan, given, run_id, content, folder, env_files=facts_to_keep(variables))
+        return _show_plan(file, request, replays=replays)
+    folder = request.workspace
+    request = replace(request, inputs=given, run_id=run_id, env_files=facts_to_keep(variables))
     # Before the store is opened: it might be made for this run.
     require(check_run(plan, folder, replays=replays), print_notice)
     foreground = Foreground(options, plan=plan, continues=False)
@@ -195,6 +201,26 @@ def rerun(run_id: str, step: str | None, new_id: str | None, **options: Unpack[O
     return foreground.finish(work)
 
 
+def _request(file: str | None, plan_ref: str | None, workspace: Path | None) -> RunRequest | None:
+    """The plan to run, with where it comes from. Problems of a workflow are printed."""
+    if (file is None) == (plan_ref is None):
+        problem = "FILE and --plan name two plans" if file is not None else "Missing argument 'FILE'"
+        raise click.UsageError(f"{problem}: give a workflow file, or a published plan with --plan REF.")
+    folder = workspace if workspace is not None else Path.cwd()
+    if plan_ref is not None:
+        from podium.cli.publish import fetched
+
+        found = fetched(plan_ref, chosen_engine().engine)
+        return RunRequest(found.plan, workspace=folder, plan_ref=found.ref, plan_content=found.content)
+    assert file is not None
+    name, content = read_file(file)
+    if looks_like_contract(content, name):
+        say(_is_contract(name), err=True)
+        return None
+    plan = _compiled(content, name, workspace)
+    return RunRequest(plan, source=content, workspace=folder) if plan is not None else None
+
+
 def _compiled(content: bytes, name: str, workspace: Path | None = None) -> Plan | None:
     """The plan of a workflow. Its problems are printed."""
     reading = load_workflow(
@@ -235,13 +261,14 @@ def _read_inputs(path: Path | None) -> dict[str, Any]:
     return values
 
 
-def _show_plan(file: str, compiled: Plan, workspace: Path | None, *, replays: bool) -> int:
-    from podium.cli.workflow import plan
+def _show_plan(file: str | None, request: RunRequest, *, replays: bool) -> int:
+    from podium.cli.workflow import plan, print_plan
 
-    context = click.get_current_context()
-    result: int = context.invoke(plan, file=file, as_json=False, workspace=workspace)
+    if file is not None:
+        click.get_current_context().invoke(plan, file=file, as_json=False, workspace=request.workspace)
+    else:
+        print_plan(request.plan, request.plan_content or b"")
     click.echo("\nDry run: nothing was run.")
     sys.stdout.flush()
-    folder = workspace if workspace is not None else Path.cwd()
-    require(check_run(compiled, folder, replays=replays), print_notice)
-    return result
+    require(check_run(request.plan, request.workspace, replays=replays), print_notice)
+    return 0

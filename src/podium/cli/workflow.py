@@ -1,7 +1,10 @@
 """`podium validate` and `podium plan`: what a workflow file says, before anything runs."""
 
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 import click
 
@@ -10,6 +13,7 @@ from podium.cli.output import print_diagnostics, print_json, print_table
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
 from podium.cli.reporting import FORMATS, github, sarif
+from podium.language.source import Position
 from podium.language.workflow import WorkflowReading
 from podium.operations.workflows import load_workflow
 from podium.plan.loading import plan_bytes, steps_of, walk
@@ -17,6 +21,7 @@ from podium.plan.plan import Plan, Step
 from podium.text import visible
 from podium.wiring import installed_providers
 
+NO_PLACES: Final[Mapping[str, Position]] = MappingProxyType({})
 _WORKSPACE = click.option(
     "--workspace",
     type=GivenPath(file_okay=False),
@@ -91,21 +96,22 @@ def plan(file: str, as_json: bool, workspace: Path | None) -> int:
     if as_json:
         click.echo(encoded, nl=False)
         return 0
-    metadata = reading.plan.metadata
-    click.echo(
-        f"{visible(metadata.name)}: plan {metadata.plan_id} {metadata.plan_version}, {_summary(reading.plan)}"
-    )
-    click.echo(f"sha256 {sha256(encoded).hexdigest()}")
-    click.echo(f"needs {', '.join(metadata.requires_capabilities)}")
-    click.echo()
-    print_table(
-        ("step", "kind", "line"), [_row(path, step, reading) for path, step in walk(reading.plan.workflow)]
-    )
+    print_plan(reading.plan, encoded, reading.places)
     return 0
 
 
-def _row(path: str, step: Step, reading: WorkflowReading) -> tuple[str, str, str]:
-    place = reading.places.get(path)
+def print_plan(plan: Plan, encoded: bytes, places: Mapping[str, Position] = NO_PLACES) -> None:
+    """`places`: where its steps are in the file, if there is one."""
+    metadata = plan.metadata
+    click.echo(f"{visible(metadata.name)}: plan {metadata.plan_id} {metadata.plan_version}, {_summary(plan)}")
+    click.echo(f"sha256 {sha256(encoded).hexdigest()}")
+    click.echo(f"needs {', '.join(metadata.requires_capabilities)}")
+    click.echo()
+    print_table(("step", "kind", "line"), [_row(path, step, places) for path, step in walk(plan.workflow)])
+
+
+def _row(path: str, step: Step, places: Mapping[str, Position]) -> tuple[str, str, str]:
+    place = places.get(path)
     return path, str(step.body.__struct_config__.tag), str(place.line) if place is not None else ""
 
 

@@ -39,12 +39,14 @@ async def create_run(
     run_id = RunId(request.run_id or str(uuid4()))
     await _check_id(parts, run_id)
     await _check_needs(parts, request, run_id)
-    encoded = plan_bytes(request.plan)
+    encoded = request.plan_content or plan_bytes(request.plan)
     new = _new_run(parts, request, run_id, sha256(encoded).hexdigest())
     values = NewValues()
     payload = await spill(_asked(request), values)
     queued = new_event(new.identity, EventType.RUN_QUEUED, parts.now(), payload)
-    contents = {PLAN: encoded, WORKFLOW: request.source, **values.contents}
+    contents = {PLAN: encoded, **values.contents}
+    if request.source:
+        contents[WORKFLOW] = request.source
     create = partial(parts.store.create_run, new, [queued], contents)
     try:
         created = await parts.patiently(run_id, create, notify)
@@ -111,6 +113,7 @@ def _new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256:
         concurrency_key=_concurrency_key(parts, request),
         engine=request.engine,
         metadata=msgspec.json.encode(metadata),
+        plan_ref=request.plan_ref,
     )
 
 

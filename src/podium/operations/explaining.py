@@ -77,7 +77,6 @@ def substatus_of(reasons: Iterable[Reason]) -> str | None:
 async def explain(parts: Parts, tenant_id: str, run_id: str) -> Explanation:
     """Raises `RunNotFound`, for another tenant's run too."""
     run = await parts.store.runs.find(tenant_id, run_id)
-    await parts.restored(run)
     plan = await parts.plan_of(run)
     explained = await explain_run(parts.store, run, plan, parts.clock.now(), parts.values(run_id))
     if run.status in TERMINAL or parts.trouble_of is None:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from hashlib import sha256
 from shlex import quote
 
 import msgspec
@@ -14,7 +15,7 @@ from podium.operations.parts import Parts
 from podium.operations.resume import Replacement, may_resume, require_env_files
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
-from podium.runtime.plan_file import load_source
+from podium.runtime.plan_file import load_source, plan_content
 from podium.runtime.reading import queued_of
 from podium.runtime.reusing import results_before
 from podium.runtime.step_files import restore_step_files
@@ -56,8 +57,9 @@ async def changed_request(
     )
     if workflow is None:
         return request
+    inputs = check_inputs(request.inputs, plan.workflow)
     return msgspec.structs.replace(
-        request, inputs=check_inputs(request.inputs, plan.workflow), source=workflow.source
+        request, inputs=inputs, source=workflow.source, plan_ref=None, plan_content=None
     )
 
 
@@ -66,6 +68,7 @@ async def _request(parts: Parts, run: Run, plan: Plan, env_files: Sequence[EnvFi
     asked = await queued_of(parts.store, identity.run_id, parts.values(identity.run_id))
     workspace = workspace_of(directory, run)
     parts.require_needs(plan, workspace)
+    same = await _published(parts, run)
     return RunRequest(
         plan,
         asked.inputs,
@@ -77,7 +80,17 @@ async def _request(parts: Parts, run: Run, plan: Plan, env_files: Sequence[EnvFi
         environment_id=identity.environment_id,
         original_run_id=identity.run_id,
         env_files=kept_facts(env_files),
+        plan_ref=run.plan_ref if same is not None else None,
+        plan_content=same,
     )
+
+
+async def _published(parts: Parts, run: Run) -> bytes | None:
+    """The plan of a run as it was published, if it still has that one."""
+    if run.plan_ref is None:
+        return None
+    content = await plan_content(parts.store, parts.directory(run.identity.run_id), run)
+    return content if sha256(content).hexdigest() == run.plan_sha256 else None
 
 
 async def carry_files_over(parts: Parts, original: RunId, run_id: RunId) -> None:

@@ -1,7 +1,7 @@
 """Signals: what a person asks of a run that is under way. Stored first, so none is lost while a run is busy or down.
 
 Everything that can be wrong is checked before anything is recorded as accepted: whether the caller may ask (a step may
-not decide about its own run), whether the run is open, what the signal carries, and where the plan is known whether the
+not decide about its own run), whether the run is open, what the signal carries, and with the plan whether the
 run has any use for it. What is refused is recorded, too (`SignalRejected`), but not without limit.
 """
 
@@ -28,7 +28,6 @@ from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import OS_USER, Caller, reason_to_refuse, this_caller
-from podium.runtime.plan_file import PlanMissing
 from podium.runtime.replaying import replayed
 from podium.runtime.signalling import append_signal, append_while_open
 from podium.runtime.spilling import Values
@@ -37,7 +36,7 @@ from podium.runtime.writing import foreseen, new_event
 _MAX_PER_MINUTE: Final = 60
 _LOOK_BACK: Final = 300
 _MAX_REASON: Final = 500
-# What can find nothing to act on; that is said immediately, if the plan of the run is at hand.
+# What can find nothing to act on; that is said immediately.
 _ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
 _MAX_RECHECKS: Final = 5
 
@@ -133,14 +132,15 @@ async def signal_run(
     fields: Mapping[str, str] | None = None,
     **payload: Any,
 ) -> Run:
-    """Send a signal to a run, whichever process drives it. Fields of the payload that are None are left out."""
+    """Send a signal to a run, whichever process drives it. Fields of the payload that are None are left out.
+
+    A signal about a step is checked against the plan of the run, which the store keeps: no run directory is needed.
+    """
     body = {name: value for name, value in payload.items() if value is not None}
     plan = None
     if signal_type in _ABOUT_A_STEP:
         run = await parts.store.runs.find(tenant_id, run_id)
-        await parts.restored(run)
-        with suppress(PlanMissing):
-            plan = await parts.plan_of(run)
+        plan = await parts.plan_of(run)
     return await send_signal(
         parts.store,
         parts.clock,

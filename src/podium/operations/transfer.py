@@ -121,7 +121,7 @@ async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
         new = new_run(msgspec.json.decode(head))
         events = [msgspec.json.decode(line, type=EventLine) for line in rest[: header.events]]
         contents = [msgspec.json.decode(line, type=_ContentLine) for line in rest[header.events :]]
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _no_export(error) from error
     _check_complete(header, new.identity.run_id, events, contents)
     writes = [write_of(line) for line in events]
@@ -133,7 +133,7 @@ def check_header(line: bytes) -> _Header:
     try:
         header = msgspec.json.decode(line, type=_Header)
         new_run(msgspec.json.decode(line))
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _no_export(error) from error
     if header.format not in (FORMAT, _EARLIER):
         raise InvalidExport(

@@ -34,6 +34,12 @@ class InvalidPlan(PodiumError):
     code = "INVALID_PLAN_SCHEMA"
 
 
+class InvalidStep(InvalidPlan):
+    """A plan with a step of an unknown kind, or with fields that no step of its kind has."""
+
+    code = "INVALID_STEP_SCHEMA"
+
+
 class PlanVersionUnknown(PodiumError):
     """A plan of another version of the schema: it may mean something that this Podium does not know."""
 
@@ -42,6 +48,8 @@ class PlanVersionUnknown(PodiumError):
 
 # How many minor versions back a plan may be.
 _MINORS_BACK: Final = 3
+# How msgspec names a place inside a step.
+_IN_A_STEP: Final = re.compile(r"`\$.*(?:\.steps\[[0-9]+\]|\.workflow\.error\b)")
 _VERSION: Final = re.compile(r"v([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 
 
@@ -82,11 +90,10 @@ def read_plan(content: bytes) -> Plan:
     try:
         plan = msgspec.json.decode(content, type=Plan)
         check_schema_version(plan.schema_version)
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         check_schema_version(_version_in(content))
-        raise InvalidPlan(
-            f"this is not a plan: {error}; compile the workflow again with `podium plan`"
-        ) from error
+        kind = InvalidStep if _IN_A_STEP.search(str(error)) else InvalidPlan
+        raise kind(f"this is not a plan: {error}; compile the workflow again with `podium plan`") from error
     return plan
 
 
@@ -112,7 +119,7 @@ class _Versioned(msgspec.Struct, rename="camel"):
 def _version_in(content: bytes) -> str | None:
     try:
         return msgspec.json.decode(content, type=_Versioned).schema_version
-    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
+from podium.log.plan_refs import PlanRef
 from podium.log.runs import EngineRunRef
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Plan
@@ -48,6 +49,9 @@ class RunRequest(msgspec.Struct, frozen=True):
     # Of a run that another engine carries: where, and what that engine keeps beside it.
     engine: EngineRunRef | None = None
     engine_facts: dict[str, Any] = msgspec.field(default_factory=dict)
+    # Of a plan that was published: where it is, and its bytes as they were fetched and verified.
+    plan_ref: PlanRef | None = None
+    plan_content: bytes | None = None
 
     def on(self, run_id: str, engine: EngineRunRef, facts: dict[str, Any]) -> "RunRequest":
         """The same on another engine."""

@@ -178,6 +178,6 @@ class RunLock:
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -45,20 +45,26 @@ def is_plan_file(name: str) -> bool:
 
 async def load_plan(contents: Contents, directory: RunDirectory, run: Run) -> Plan:
     """The plan of a run; only if its hash is the one the run was created with, or was replaced by."""
+    content = await plan_content(contents, directory, run)
+    if run.plan_sha256 and sha256(content).hexdigest() not in await accepted_hashes(contents, directory, run):
+        raise PlanMissing(
+            f"{directory.plan} is not the plan that run {run.identity.run_id!r} was created with"
+        )
+    return _read(content)
+
+
+async def plan_content(contents: Contents, directory: RunDirectory | None, run: Run) -> bytes:
+    """The bytes of a run's plan, not verified. Without a directory only the store is asked."""
     try:
         content = await _kept(contents, directory, run, PLAN)
     except ContentDamaged as error:
         raise PlanMissing(str(error)) from error
     if content is None:
-        raise PlanMissing(
-            f"the plan of run {run.identity.run_id!r} is neither in the store nor at {directory.plan}; restore one of "
-            "them from a backup"
+        also = (
+            f"neither in the store nor at {directory.plan}" if directory is not None else "not in the store"
         )
-    if run.plan_sha256 and sha256(content).hexdigest() not in await _accepted(contents, directory, run):
-        raise PlanMissing(
-            f"{directory.plan} is not the plan that run {run.identity.run_id!r} was created with"
-        )
-    return _read(content)
+        raise PlanMissing(f"the plan of run {run.identity.run_id!r} is {also}; restore it from a backup")
+    return content
 
 
 async def load_source(contents: Contents, directory: RunDirectory, run: Run) -> bytes:
@@ -100,7 +106,7 @@ async def replace_plan(
         write_atomically(directory.path / name, content, durable=False)
 
 
-async def _kept(contents: Contents, directory: RunDirectory, run: Run, name: str) -> bytes | None:
+async def _kept(contents: Contents, directory: RunDirectory | None, run: Run, name: str) -> bytes | None:
     """As the store has it, else as the directory has; of one run, one of them has all."""
     try:
         return await contents.kept(run.identity.run_id, name)
@@ -111,21 +117,26 @@ async def _kept(contents: Contents, directory: RunDirectory, run: Run, name: str
             return None
     except ContentMissing:
         pass
+    if directory is None:
+        return None
     try:
         return (directory.path / name).read_bytes()
     except OSError:
         return None
 
 
-async def _replacements(contents: Contents, directory: RunDirectory, run: Run) -> list[Replacement]:
+async def _replacements(contents: Contents, directory: RunDirectory | None, run: Run) -> list[Replacement]:
     content = await _kept(contents, directory, run, REPLACED)
     try:
         return msgspec.json.decode(content, type=list[Replacement]) if content is not None else []
-    except msgspec.DecodeError as error:
-        raise PlanMissing(f"{directory.path / REPLACED} cannot be read: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PlanMissing(
+            f"{REPLACED} of run {run.identity.run_id!r} cannot be read: {error}; restore it from a backup"
+        ) from error
 
 
-async def _accepted(contents: Contents, directory: RunDirectory, run: Run) -> set[str]:
+async def accepted_hashes(contents: Contents, directory: RunDirectory | None, run: Run) -> set[str]:
+    """Of the plan that the run was created with, and of those it was replaced by."""
     accepted = {run.plan_sha256}
     for one in await _replacements(contents, directory, run):
         if one.old in accepted:

@@ -39,5 +39,5 @@ def read_run_file(directory: RunDirectory) -> NewRun | None:
     """None if there is none that can be read."""
     try:
         return new_run(msgspec.json.decode((directory.path / _NAME).read_bytes()))
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None

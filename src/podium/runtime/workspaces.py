@@ -18,7 +18,7 @@ class WorkspaceMissing(PodiumError):
 def workspace_of(directory: RunDirectory, run: Run) -> Path:
     try:
         return Path(msgspec.json.decode(_moved(directory).read_bytes(), type=str))
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return Path(msgspec.json.decode(run.metadata).get("workspace", "."))
 
 

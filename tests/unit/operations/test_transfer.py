@@ -62,6 +62,7 @@ def test_an_export_that_was_cut_or_is_none_is_refused_whole() -> None:
             ([*lines[:-1], lines[-1][:40]], "not an export of a run"),
             ([], "not an export of a run"),
             ([b"hello\n"], "not an export of a run"),
+            ([lines[0].replace(b'"default"', b'"\xff"', 1), *lines[1:]], "not an export of a run"),
             ([lines[0].replace(b"podium-run-2", b"podium-run-9"), *lines[1:]], "format 'podium-run-9'"),
             ([lines[0].replace(b'"r1"', b'"r2"', 1), *lines[1:]], "not complete"),
         ):

@@ -104,8 +104,16 @@ def test_a_plan_comes_back_with_what_it_shares() -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"null", b"\xff", b'{"schemaVersion": "v1.2"}', b"[" * 100_000],
-    ids=["empty", "object", "null", "not UTF-8", "incomplete", "deep"],
+    [
+        b"",
+        b"{}",
+        b"null",
+        b"\xff",
+        b'{"schemaVersion": "\xff"}',
+        b'{"schemaVersion": "v1.2"}',
+        b"[" * 100_000,
+    ],
+    ids=["empty", "object", "null", "not UTF-8", "a text that is not UTF-8", "incomplete", "deep"],
 )
 def test_what_is_no_plan_is_refused_and_says_what_to_do(content: bytes) -> None:
     with pytest.raises(InvalidPlan, match="podium plan"):

@@ -8,8 +8,8 @@ names by themselves. Redirects are followed by the caller, who checks each.
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
 
 import httpcore2
 import httpx2
@@ -24,19 +24,36 @@ Request = httpx2.Request
 Response = httpx2.Response
 
 
+# Raises an error of Podium if an address of a host may not be called.
+CheckAddress: TypeAlias = Callable[[str, str], None]
+# The addresses of a host at a port.
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+
+
 def new_client() -> httpx2.AsyncClient:
     # The attempt as a whole has its limit; a server may take its time in between.
-    return httpx2.AsyncClient(transport=_Transport(), timeout=None, trust_env=False, follow_redirects=False)
+    return httpx2.AsyncClient(
+        transport=new_transport(), timeout=None, trust_env=False, follow_redirects=False
+    )
+
+
+def new_transport(
+    check: CheckAddress = check_address,
+    resolve: "Resolve | None" = None,
+    backend: httpcore2.AsyncNetworkBackend | None = None,
+) -> httpx2.AsyncBaseTransport:
+    """Sends requests as they are, and looks at no header of an answer. `backend`: what connects to an address."""
+    return _Transport(_CheckedConnections(check, resolve or _resolve, backend or httpcore2.AnyIOBackend()))
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    def __init__(self) -> None:
+    def __init__(self, connections: "_CheckedConnections") -> None:
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=ssl.create_default_context(),
             max_connections=None,
             max_keepalive_connections=10,
             keepalive_expiry=5.0,
-            network_backend=_CheckedConnections(),
+            network_backend=connections,
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -76,8 +93,10 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _CheckedConnections(httpcore2.AsyncNetworkBackend):
-    def __init__(self) -> None:
-        self._connections = httpcore2.AnyIOBackend()
+    def __init__(self, check: CheckAddress, resolve: Resolve, backend: httpcore2.AsyncNetworkBackend) -> None:
+        self._check = check
+        self._resolve = resolve
+        self._connections = backend
 
     async def connect_tcp(
         self,
@@ -87,9 +106,9 @@ class _CheckedConnections(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        addresses = await _resolve(host, port)
+        addresses = await self._resolve(host, port)
         for address in addresses:
-            check_address(host, address)
+            self._check(host, address)
         failure: Exception = httpcore2.ConnectError(f"{host} has no address")
         for address in addresses:
             try:

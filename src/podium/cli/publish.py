@@ -1,0 +1,79 @@
+"""`podium publish`, and the plans that `podium run --plan` takes."""
+
+import asyncio
+from pathlib import Path
+from shlex import quote
+
+import click
+import msgspec
+
+from podium.cli.app import INVALID_FILE
+from podium.cli.output import print_diagnostics, print_json
+from podium.cli.paths import GivenPath
+from podium.cli.reading import read_file
+from podium.log.plan_refs import PlanRef
+from podium.log.times import timestamp
+from podium.operations.plans import fetch_plan, is_uri, publish_plan
+from podium.operations.workflows import load_workflow
+from podium.runtime.plan_loading import FetchedPlan, PlanLoader
+from podium.text import visible
+from podium.wiring import installed_providers, plan_source, system_clock
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--to",
+    "uri",
+    required=True,
+    metavar="URI",
+    help="Where: https://, http://, s3:// or file:///. A URI that ends with / is a folder; the plan gets a name there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the reference to the plan as JSON.")
+@click.option(
+    "--workspace",
+    type=GivenPath(file_okay=False),
+    help="Where to look for files that are not next to the workflow. [default: here]",
+)
+def publish(file: str, uri: str, as_json: bool, workspace: Path | None) -> int:
+    """Compile the workflow FILE ('-' is standard input) and write its plan to URI.
+
+    Prints the reference to the plan: its URI and the SHA-256 of its bytes, which `podium run --plan` checks. The place
+    has to be allowed by `plans` in the configuration file. What is there already is never overwritten; publishing the
+    same plan again changes nothing.
+
+    \b
+    Examples:
+      podium publish release.yaml --to file:///srv/plans/
+      podium publish release.yaml --to s3://plans/release.json --json > release.ref.json
+      podium run --plan release.ref.json
+    """
+    name, content = read_file(file)
+    reading = load_workflow(
+        content, name, workspace=workspace, missing_is_error=True, installed_providers=installed_providers
+    )
+    print_diagnostics(reading.diagnostics, reading.omitted)
+    if reading.plan is None:
+        return INVALID_FILE
+    published = asyncio.run(publish_plan(plan_source(), reading.plan, uri))
+    if as_json:
+        print_json(msgspec.to_builtins(published.ref))
+        return 0
+    _describe(published.ref, is_new=published.is_new)
+    return 0
+
+
+def _describe(ref: PlanRef, *, is_new: bool) -> None:
+    what = f"plan {ref.plan_id} {ref.plan_version} ({ref.size_bytes:,} bytes)"
+    click.echo(f"published {what}" if is_new else f"{what} is published there already; nothing was changed")
+    click.echo(f"uri    {visible(ref.uri)}")
+    click.echo(f"sha256 {ref.sha256}")
+    click.echo(f"\nRun it with:\n  podium run --plan {quote(f'{ref.uri}#sha256={ref.sha256}')}")
+
+
+def fetched(given: str, engine: str) -> FetchedPlan:
+    """The plan that `--plan` names, for an engine: `URI#sha256=HASH`, or a file with a reference. It is verified."""
+    content = None if is_uri(given) else read_file(given)[1]
+    clock = system_clock()
+    loader = PlanLoader(plan_source(), lambda: timestamp(clock.now()))
+    return asyncio.run(fetch_plan(loader, given, content, engine=engine))

@@ -1,0 +1,83 @@
+"""Plans in files below one folder, the file root. A link that leads out of it is refused like any other path."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote
+
+from podium.files import FileNotUsable, read_regular
+from podium.plan.locations import Location, PlanPlaces, PlanUriNotAllowed
+from podium.ports.plan_source import PlanNotFound, PlanTooLarge, PlanUnavailable
+from podium.text import reason_of
+
+
+class PlanFiles:
+    def __init__(self, places: PlanPlaces, max_bytes: int) -> None:
+        assert places.file_root is not None
+        self._root = Path(places.file_root)
+        self._max_bytes = max_bytes
+
+    def fetch(self, location: Location) -> bytes:
+        path = self._inside(location)
+        try:
+            return read_regular(path, max_bytes=self._max_bytes, what="a plan")
+        except FileNotUsable as error:
+            if path.is_file():
+                raise PlanTooLarge(str(error)) from error
+            raise PlanUnavailable(str(error), retryable=False) from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise PlanNotFound(location.uri) from error
+        except OSError as error:
+            raise _cannot("read", location, error) from error
+
+    def write_new(self, location: Location, content: bytes) -> bool:
+        """False if there is a file of this name. It appears with all its bytes, or not at all."""
+        path = self._inside(location)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".podium-", delete=False) as gathered:
+                gathered.write(content)
+                gathered.flush()
+                os.fsync(gathered.fileno())
+            return _link(Path(gathered.name), path)
+        except OSError as error:
+            raise _cannot("write", location, error) from error
+
+    def _inside(self, location: Location) -> Path:
+        """The file with links followed, if it stays below the root."""
+        try:
+            root = self._root.resolve(strict=True)
+            path = Path(unquote(location.path)).resolve()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise _cannot("find", location, error) from error
+        if not path.is_relative_to(root):
+            raise PlanUriNotAllowed(
+                location.uri, f"it is not below `plans.file_root` of the configuration file ({self._root})"
+            )
+        return path
+
+
+def _link(made: Path, path: Path) -> bool:
+    try:
+        made.chmod(0o666 & ~_umask())
+        path.hardlink_to(made)
+    except FileExistsError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            made.unlink()
+    return True
+
+
+def _umask() -> int:
+    """Of a temporary file only its owner may read; plans are for all whom the umask allows."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _cannot(what: str, location: Location, error: Exception) -> PlanUnavailable:
+    return PlanUnavailable(
+        f"cannot {what} the plan {location.uri!r}: {reason_of(error)}; check the file and its folder"
+    )
