@@ -283,6 +283,25 @@ FAULTS: Final[list[Fault]] = [
         body("runtime/run_log.py:RunLog.has_written", "return True"),
     ),
     fault(
+        "G13",
+        "a worker carries out an attempt whose end is in the log",
+        swap("stores/sqlite/attempts.py:start_attempt", "_end(db, number, run, claim)", "None"),
+    ),
+    fault(
+        "G13",
+        "a worker repeats a step that must not be repeated",
+        swap("runtime/engine_attempt.py:EngineAttempt._under_lease", "not step.idempotent", "False"),
+    ),
+    fault(
+        "G13",
+        "what is left of other attempts is stopped together with one",
+        swap(
+            "runtime/tasks/dispatch.py:RunTasks.stop_orphans_of",
+            "families.of_run(self._run_id, directory, visit)",
+            "families.of_run(self._run_id, directory)",
+        ),
+    ),
+    fault(
         "G14",
         "work that ends while paused is routed",
         swap(
@@ -310,6 +329,11 @@ FAULTS: Final[list[Fault]] = [
         "G15",
         "a pause that is not drained is not alerted about",
         swap("runtime/draining.py:watch_draining", "loop.time() - since >= DRAIN_SECONDS", "False"),
+    ),
+    fault(
+        "G17",
+        "a worker gives the end of an attempt up when the store is away",
+        swap("runtime/run_writer.py:RunWriter.outlast", "error = unavailable", "raise unavailable"),
     ),
     fault(
         "G17",
@@ -427,6 +451,25 @@ FAULTS: Final[list[Fault]] = [
         "G44",
         "a request for something else gives the earlier run",
         drop(f"{_MEMORY}.create_run", "rules.check_same_request(...)"),
+    ),
+    fault(
+        "G45",
+        "a worker records the end of an attempt that was taken over, under the lease of the run",
+        swap(
+            "runtime/engine_attempt.py:EngineAttempt._record_end",
+            "self._lease.held.fence",
+            "self._lease._run_fence",
+        ),
+    ),
+    fault(
+        "G45",
+        "a worker does not renew the lease of its attempt",
+        body("runtime/attempt_lease.py:AttemptLease.keep", "return"),
+    ),
+    fault(
+        "G45",
+        "a worker takes an attempt away from another one that lives",
+        swap("stores/sqlite/attempts.py:start_attempt", "holder.owner != claim.owner", "False"),
     ),
     fault(
         "G45",

@@ -370,6 +370,38 @@ def hang(name):
     scenario(test)
 
 
+def test_the_worktree_of_an_attempt_that_a_killed_worker_left_is_removed_and_no_other(tmp_path: Path) -> None:
+    def agent(name: str) -> dict[str, Any]:
+        script = f"test -e ../hung{name} && exit 0; touch ../hung{name}; sleep 300"
+        script = script.replace("..", str(tmp_path / "workspace"))
+        return {"name": name, "provider": "mine", "prompt": script, "workspace": "worktree"}
+
+    async def test() -> None:
+        workspace = tmp_path / "workspace"
+        workspace.mkdir()
+        author = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+        for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+            subprocess.run(["git", *author, *words], cwd=workspace, check=True)
+        providers = {"mine": {"argv": ["sh", "-c", "sh -e && echo done"]}}
+        async with started_run(tmp_path, agent("A"), agent("B"), providers=providers) as run:
+            with worker_process(run, "A+B", ttl=300) as process:
+                await until(lambda: run.file("hungA").exists() and run.file("hungB").exists())
+                process.kill()
+                process.wait()
+            worktrees = tmp_path / "runs" / run.run_id / "worktrees"
+            left = {path.name for path in worktrees.iterdir() if path.is_dir()}
+            assert len(left) == 2
+            worker = run.worker()
+            for path, still in (("A", 1), ("B", 0)):
+                ended = await worker.perform(run.order(path), run.lease.fence)
+                assert ended.end is not None
+                assert ended.end.event_type == "StepCompleted", ended.end.payload
+                assert len({path.name for path in worktrees.iterdir() if path.is_dir()}) == still
+            await worker.close()
+
+    scenario(test)
+
+
 @pytest.mark.rule("G45")
 def test_a_worker_that_was_frozen_and_thaws_records_nothing(tmp_path: Path) -> None:
     async def test() -> None:

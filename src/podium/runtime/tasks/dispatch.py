@@ -263,15 +263,19 @@ class RunTasks:
     async def stop_orphans(self) -> None:
         directory = self._host.directory.path.absolute()
         await families.stop(lambda: families.of_run(self._run_id, directory))
-        if any(isinstance(step.body, Agent) for step in steps_of(self._plan.workflow)):
-            from podium.runtime.tasks.worktrees import Worktrees
-
-            await Worktrees(self._host).remove_leftovers(self._run_id)
+        await self._remove_worktrees()
 
     async def stop_orphans_of(self, path: str, attempt: int, *, forced: Callable[[], bool]) -> None:
         """What is left of one attempt on this host, whichever process has started it."""
         directory, visit = self._host.directory.path.absolute(), visit_name(path, attempt)
         await families.stop(lambda: families.of_run(self._run_id, directory, visit), forced=forced)
+        await self._remove_worktrees(visit)
+
+    async def _remove_worktrees(self, visit: str | None = None) -> None:
+        if any(isinstance(step.body, Agent) for step in steps_of(self._plan.workflow)):
+            from podium.runtime.tasks.worktrees import Worktrees
+
+            await Worktrees(self._host).remove_leftovers(self._run_id, visit)
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":

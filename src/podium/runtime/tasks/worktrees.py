@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -99,7 +100,7 @@ class Worktrees:
     ) -> TaskResult:
         """Carry out an attempt in a worktree of its own, and keep what it has changed."""
         git = Git(self._host, order.run_id, order.visit)
-        path = self._folder / uuid4().hex
+        path = self._folder / f"{_mark(order.visit)}{uuid4().hex}"
         is_needed = False
         try:
             try:
@@ -211,12 +212,19 @@ class Worktrees:
             with contextlib.suppress(OSError):
                 path.with_suffix(suffix).unlink(missing_ok=True)
 
-    async def remove_leftovers(self, run_id: str) -> None:
-        """What a process that was killed has left."""
+    async def remove_leftovers(self, run_id: str, visit: str | None = None) -> None:
+        """What a process that was killed has left; with a visit, only of that attempt: others may be in use."""
         if self._folder.is_dir():
-            git = Git(self._host, run_id, "worktrees")
+            git = Git(self._host, run_id, visit or "worktrees")
+            mark = _mark(visit) if visit is not None else ""
             for name in {entry.name.partition(".")[0] for entry in self._folder.iterdir()} - {""}:
-                await self._remove(git, self._folder / name)
+                if name.startswith(mark):
+                    await self._remove(git, self._folder / name)
+
+
+def _mark(visit: str) -> str:
+    """What the names of a visit's worktrees start with."""
+    return f"{sha256(visit.encode()).hexdigest()[:12]}-"
 
 
 async def check(host: TaskHost, run_id: str) -> None:
