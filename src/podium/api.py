@@ -372,7 +372,7 @@ class Podium:
             if existing is not None:
                 return existing
         folder = Path(workspace) if workspace is not None else Path.cwd()
-        self._parts.require_needs(flow.plan, folder)
+        await self._parts.require_needs(flow.plan, folder)
         request = RunRequest(flow.plan, given, run_id, flow.source, folder)
         return await self._start(request, no_wait=no_wait)
 

@@ -3,8 +3,11 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 from uuid import uuid4
 
@@ -243,6 +246,33 @@ def test_an_artifact_is_found_by_its_uri_when_the_configuration_has_changed(
     other = elsewhere(Bucket(bucket.server), place, tmp_path / "there")
     other.run("resume", place.run_id, "--workspace", ".")
     assert other.file("artifacts/used.txt").read_bytes() == b"report"
+
+
+@pytest.mark.rule("OP13")
+def test_what_functions_of_a_python_program_leave_is_in_the_bucket(bucket: Bucket, place: Place) -> None:
+    place.write("""
+        steps:
+          - {name: Large, python: large}
+          - {name: File, python: small, output_file: small.txt}
+        """)
+    program = """
+        import podium
+        functions = {"large": lambda: ["x" * 10] * 40_000, "small": lambda: "small"}
+        assert podium.run("w.yaml", run_id="embedded", functions=functions).status == "completed"
+        """
+    done = subprocess.run(
+        [sys.executable, "-c", dedent(program)],
+        cwd=place.folder,
+        env=place.environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (file,) = artifacts_of(place, "File", "embedded")
+    assert bucket.content(file["uri"]) == b"small"
+    assert len(bucket.paths("embedded")) == 2
 
 
 # --- removing -------------------------------------------------------------------------------------

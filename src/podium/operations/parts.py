@@ -1,5 +1,6 @@
 """What every use case works with. `wiring` picks the real parts; tests and programs may pick others."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
@@ -50,8 +51,11 @@ class Parts(msgspec.Struct, frozen=True):
     async def plan_of(self, run: Run) -> Plan:
         return await load_plan(self.store, self.directory(run.identity.run_id), run)
 
-    def require_needs(self, plan: Plan, workspace: Path) -> None:
+    async def require_needs(self, plan: Plan, workspace: Path) -> None:
         """Raises what `Readiness.require` does, so that nothing is created or changed for a run that would fail."""
+        if self.bucket is not None:
+            # Beside the event loop: it may take long to answer. The check finds the answer.
+            await asyncio.to_thread(self.bucket.problem)
         require(self.check(plan, workspace), self.notify)
 
     async def restored(self, run: Run) -> RunDirectory:

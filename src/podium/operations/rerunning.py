@@ -67,7 +67,7 @@ async def _request(parts: Parts, run: Run, plan: Plan, env_files: Sequence[EnvFi
     identity, directory = run.identity, parts.directory(run.identity.run_id)
     asked = await queued_of(parts.store, identity.run_id, parts.values(identity.run_id))
     workspace = workspace_of(directory, run)
-    parts.require_needs(plan, workspace)
+    await parts.require_needs(plan, workspace)
     same = await _published(parts, run)
     return RunRequest(
         plan,

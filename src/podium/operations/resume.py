@@ -116,7 +116,7 @@ async def _require_needs(parts: Parts, run: Run, plan: Plan | None, workspace: P
     plan = plan or await parts.plan_of(run)
     workspace = workspace or workspace_of(parts.directory(run.identity.run_id), run)
     check_workspace(run, workspace)
-    parts.require_needs(plan, workspace)
+    await parts.require_needs(plan, workspace)
 
 
 async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from podium.log.events import encode_payload
 from podium.runtime.run_artifacts import RunArtifacts
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.order import CancelToken, TaskResult, completed, failed
@@ -117,3 +118,13 @@ def test_an_attempt_that_was_stopped_sends_nothing(setup: Setup) -> None:
 def test_a_result_that_leaves_nothing_asks_the_bucket_nothing(setup: Setup) -> None:
     assert setup.upload(completed(output="small"))["output"] == "small"
     assert setup.bucket.puts == 0
+
+
+@pytest.mark.rule("OP13", "OP15")
+def test_a_value_that_is_too_large_for_an_event_is_stored_like_a_file(setup: Setup) -> None:
+    lines = [f"line {number}" for number in range(40_000)]
+    assert setup.upload(completed(lines=lines))["lines"] == lines
+    assert setup.stored() == {encode_payload(lines)}
+    setup.bucket.failures = 1_000
+    payload = setup.upload(completed(lines=[*lines, "one more"]))
+    assert payload["error"]["code"] == "ARTIFACT_NOT_STORED"
