@@ -16,6 +16,7 @@ from podium.engines.local import LocalEngine
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.operations.workflows import load_workflow
+from podium.ports.artifacts import ArtifactBucket
 from podium.ports.engine import Driving, RunEnded, RunRequest
 from podium.providers.directory import ProviderDirectory
 from podium.stores.sqlite import SqliteStore
@@ -71,6 +72,7 @@ async def drive(
     inline: dict[str, Callable[..., Any]] | None = None,
     workspace: Path | None = None,
     meanwhile: Callable[[Driving], Awaitable[None]] | None = None,
+    bucket: ArtifactBucket | None = None,
     **top: Any,
 ) -> Ended:
     """`meanwhile` is done while the run goes on. `top` are further keys of the workflow."""
@@ -90,6 +92,7 @@ async def drive(
             secrets=secrets or {},
             inline=inline,
             artifacts=LocalArtifacts,
+            bucket=bucket,
             providers=ProviderDirectory,
         )
         run_id = await engine.create(RunRequest(reading.plan, source=source, workspace=workspace))

@@ -18,6 +18,7 @@ from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
 from podium.testing.store_promises import started
 from tests.unit.runtime.folder_bucket import FolderBucket
+from tests.unit.tasks.engine import run
 
 
 class Setup:
@@ -128,3 +129,12 @@ def test_a_value_that_is_too_large_for_an_event_is_stored_like_a_file(setup: Set
     setup.bucket.failures = 1_000
     payload = setup.upload(completed(lines=[*lines, "one more"]))
     assert payload["error"]["code"] == "ARTIFACT_NOT_STORED"
+
+
+@pytest.mark.rule("OP13")
+def test_what_a_function_of_this_process_returns_is_stored_too(tmp_path: Path) -> None:
+    bucket = FolderBucket(tmp_path / "bucket")
+    ended = run(
+        tmp_path, {"name": "A", "python": "f"}, inline={"f": lambda: ["x" * 10] * 40_000}, bucket=bucket
+    )
+    assert ended.step("A")["json"]["$artifact"]["uri"].startswith("folder://bucket/")
