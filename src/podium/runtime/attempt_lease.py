@@ -41,7 +41,9 @@ class AttemptLease:
         self._claim = claim
         self._lease: Lease | None = None
         self._until = 0.0
-        self._is_over = asyncio.Event()
+        self._timer: asyncio.TimerHandle | None = None
+        self._renewing: asyncio.Task[None] | None = None
+        self._is_over = False
 
     @property
     def held(self) -> Lease:
@@ -75,21 +77,34 @@ class AttemptLease:
         if time.clock_gettime(time.CLOCK_BOOTTIME) >= self._until and not await self._renew():
             raise taken_over(self._claim)
 
-    async def keep(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
+    def keep(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
         """Until `finish`, or until it is another's."""
         pause = self._claim.ttl.total_seconds() / _RENEWALS_PER_LEASE
-        while not self._is_over.is_set():
-            try:
-                async with asyncio.timeout(pause):
-                    await self._is_over.wait()
-            except TimeoutError:
-                if not await self._renew():
-                    on_lost(taken_over(self._claim))
-                    return
+        # Not a task yet: most attempts end before.
+        self._timer = asyncio.get_running_loop().call_later(pause, self._start_renewing, on_lost)
 
-    def finish(self) -> None:
-        """The work is done. What was asked of the store meanwhile is still waited for: it may change the fence."""
-        self._is_over.set()
+    def _start_renewing(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
+        self._renewing = asyncio.create_task(self._renew_or_lose(on_lost))
+
+    async def _renew_or_lose(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
+        if not await self._renew():
+            on_lost(taken_over(self._claim))
+        elif not self._is_over:
+            self.keep(on_lost)
+
+    async def finish(self) -> None:
+        """The work is done. What is being asked of the store is still waited for: it may change the fence."""
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._renewing is not None:
+            await asyncio.gather(self._renewing, return_exceptions=True)
+
+    def give_up(self) -> None:
+        """It is not kept any longer, and what is being asked of the store does not matter."""
+        self._is_over = True
+        if self._renewing is not None:
+            self._renewing.cancel()
 
     async def _renew(self) -> bool:
         until = self._from_now()

@@ -139,7 +139,7 @@ class EngineAttempt:
     ) -> TaskResult | None:
         """None if it was stopped before the work started."""
         engine_attempt = self._lease.held.fence.generation
-        keeping = asyncio.create_task(self._lease.keep(self.interrupt))
+        self._lease.keep(self.interrupt)
         try:
             if engine_attempt > 1:
                 await run.run_tasks.stop_orphans_of(*self._key, forced=lambda: self._stop.is_forced)
@@ -153,12 +153,11 @@ class EngineAttempt:
             values = {tuple(path): value for path, value in self._order.values}
             return await self._work(run, RunTask(*self._key, step, values), engine_attempt)
         except asyncio.CancelledError:
-            keeping.cancel()
+            self._lease.give_up()
             await self._release()
             raise
         finally:
-            self._lease.finish()
-            await asyncio.gather(keeping, return_exceptions=True)
+            await self._lease.finish()
 
     async def _work(self, run: HostedRun, task: RunTask, engine_attempt: int) -> TaskResult:
         done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()

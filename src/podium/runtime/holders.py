@@ -91,7 +91,14 @@ def _process(holder: Holder) -> proc.Seen | None:
 
 
 def _this_process() -> Holder:
-    return Holder(socket.gethostname(), os.getpid(), start_of(os.getpid()), boot_id(), _pid_namespace())
+    pid = os.getpid()
+    return Holder(socket.gethostname(), pid, _own_start(pid), boot_id(), _pid_namespace())
+
+
+@cache
+def _own_start(pid: int) -> int:
+    """Asked once in a process, and once more in a fork of it: a worker needs it for every attempt."""
+    return start_of(pid)
 
 
 def start_of(pid: int) -> int:

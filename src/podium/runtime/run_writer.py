@@ -87,8 +87,7 @@ class RunWriter:
     ) -> tuple[EventWrite, dict[str, Any]]:
         """The end of an attempt, and its payload as a machine sees it."""
         identity = await self.identity(run_id)
-        values = self._parts.values(run_id)
-        end = await self.outlast(lambda: storable_end(event_type, payload, values))
+        end = await self.outlast(lambda: storable_end(event_type, payload, self._values(run_id)))
         encoded = end.encoded if end.encoded is not None else encode_payload(end.payload)
         at = self._parts.now()
         write = new_event(
@@ -98,8 +97,11 @@ class RunWriter:
 
     async def logged(self, record: EventRecord) -> LoggedEvent:
         """With the values that the log keeps elsewhere."""
-        values = self._parts.values(record.run.run_id)
-        return logged(await self.outlast(lambda: whole(record, values)))
+        return logged(await self.outlast(lambda: whole(record, self._values(record.run.run_id))))
+
+    def _values(self, run_id: RunId) -> Callable[[], Values]:
+        """Looked for when there is one: few events have a large value."""
+        return lambda: self._parts.values(run_id)()
 
     async def outlast(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Repeat a call to the store until it is answered."""

@@ -221,14 +221,14 @@ class SqliteStore:
         return self._read(lambda db: log.find(db, run_id, rules.key_bytes(keys)))
 
     async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
-        with self._watching.on(run_id) as changed:
-            while True:
-                changed.clear()
-                if records := await self.read(run_id, after=after):
-                    after = records[-1].run_seq
-                    yield records
-                else:
+        while True:
+            # Only while it is waited for: a caller that is busy with what it has got needs no looking.
+            with self._watching.on(run_id) as changed:
+                while not (records := await self.read(run_id, after=after)):
                     await changed.wait()
+                    changed.clear()
+            after = records[-1].run_seq
+            yield records
 
     async def get_run(self, run_id: RunId) -> Run:
         return self._read(lambda db: log.get_run(db, run_id))
