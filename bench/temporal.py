@@ -14,29 +14,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import msgspec
-from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 
+from bench import temporal_scale
 from bench import temporal_workers as workers
 from bench.report import Report, milliseconds
-from bench.temporal_workers import NOTHING
-from podium.engines.temporal.client import connect, start_execution
-from podium.engines.temporal.connection import Connection
-from podium.engines.temporal.engine import TemporalEngine
-from podium.engines.temporal.messages import RunArgs
+from bench.temporal_histories import histories, size
+from bench.temporal_runs import Podium, sequence
+from bench.temporal_workers import processor_of
 from podium.engines.temporal.names import workflow_id
-from podium.language.workflow import read_workflow
-from podium.log.ids import RunId
-from podium.plan.plan import Plan
-from podium.ports.engine import RunRequest
-from podium.stores.sqlite import SqliteStore
 from services import temporal
 from services.missing import ServiceMissing
 
 _ROUNDS: Final = 11
 _STEPS: Final = 100
-_TICKS: Final = 100
 
 
 def run(report: Report) -> None:
@@ -48,50 +39,11 @@ def run(report: Report) -> None:
                 asyncio.run(_compare(report, server, Path(folder), limit))
         except ServiceMissing as missing:
             report.figure("not measured", str(missing))
+    temporal_scale.run(report)
 
 
 def _folder() -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(prefix="podium-bench-", ignore_cleanup_errors=True)
-
-
-def plan_of(text: str) -> Plan:
-    reading = read_workflow(f'version: "2.0"\nname: bench\n{text}'.encode(), "bench.yaml")
-    assert reading.plan is not None, reading.diagnostics
-    return reading.plan
-
-
-def sequence(count: int) -> Plan:
-    return plan_of("steps:\n" + "".join(f"  - {{name: s{n}, python: '{NOTHING}'}}\n" for n in range(count)))
-
-
-# --- who runs -------------------------------------------------------------------------------------
-
-
-class Podium:
-    """Starts runs on a server, for a worker process that uses the same folder."""
-
-    def __init__(self, client: Client, engine: TemporalEngine, store: SqliteStore, folder: Path) -> None:
-        self.client = client
-        self.store = store
-        self._engine = engine
-        self._queues = workers.queues(folder)
-
-    @classmethod
-    async def open(cls, address: str, folder: Path) -> "Podium":
-        store = await SqliteStore.open(workers.database(folder))
-        connection = Connection(address)
-        engine = TemporalEngine(workers.parts(store, folder), connection, workers.queues(folder))
-        return cls(await connect(connection, store), engine, store, folder)
-
-    async def start(self, plan: Plan, inputs: dict[str, object] | None = None) -> RunId:
-        run_id = await self._engine.create(RunRequest(plan, inputs or {}))
-        await start_execution(self.client, RunArgs(run_id, self._queues.attempts), self._queues.decisions)
-        return run_id
-
-    async def wait(self, run_id: RunId) -> None:
-        await self.client.get_workflow_handle(workflow_id(run_id)).result()
-        run = await self.store.get_run(run_id)
-        assert run.status == "COMPLETED", run
 
 
 @dataclass
@@ -146,51 +98,27 @@ async def _by_hand(client: Client) -> str:
 
 
 async def _measure(side: _Side, server: int) -> None:
-    worker_before, server_before = _processor(side.worker.pid), _processor(server)
+    worker_before, server_before = processor_of(side.worker.pid), processor_of(server)
     began = time.perf_counter()
     await side.perform()
     side.seconds.append(time.perf_counter() - began)
-    side.worker_seconds.append(_processor(side.worker.pid) - worker_before)
-    side.server_seconds.append(_processor(server) - server_before)
-
-
-def _processor(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    side.worker_seconds.append(processor_of(side.worker.pid) - worker_before)
+    side.server_seconds.append(processor_of(server) - server_before)
 
 
 async def _report(
     report: Report, client: Client, sides: dict[str, _Side], ids: dict[str, str], limit: float
 ) -> None:
-    sizes = {name: await History.of(client.get_workflow_handle(ids[name])) for name in sides}
+    found = {name: (await histories(client, ids[name]))[0] for name in sides}
     for name, side in sides.items():
         report.figure(f"{name}, per step", milliseconds(statistics.median(side.seconds) / _STEPS))
-        for where, found in (("worker", side.worker_seconds), ("server", side.server_seconds)):
+        for where, seconds in (("worker", side.worker_seconds), ("server", side.server_seconds)):
             report.figure(
-                f"{name}, processor of the {where}", milliseconds(statistics.median(found) / _STEPS)
+                f"{name}, processor of the {where}", milliseconds(statistics.median(seconds) / _STEPS)
             )
-        report.figure(f"{name}, history", f"{sizes[name].events} / {sizes[name].size / 1000:.1f} kB")
+        report.figure(f"{name}, history", f"{len(found[name])} / {size(found[name]) / 1000:.1f} kB")
     hand, podium = sides["hand"], sides["podium"]
     pairs = zip(podium.seconds, hand.seconds, strict=True)
     report.goal("podium / hand, seconds", statistics.median(a / b for a, b in pairs), at_most=limit)
-    report.goal("events of the history per step", sizes["podium"].events / _STEPS, at_most=6.2, unit="events")
-    report.goal("podium / hand, bytes", sizes["podium"].size / sizes["hand"].size, at_most=1.6)
-
-
-class History(msgspec.Struct):
-    """How large the history of an execution is."""
-
-    events: int = 0
-    size: int = 0
-    # Bytes by type of event.
-    kinds: dict[str, int] = msgspec.field(default_factory=dict)
-
-    @classmethod
-    async def of(cls, handle: "WorkflowHandle[object, object]") -> "History":
-        found = cls()
-        async for event in handle.fetch_history_events():
-            found.events += 1
-            found.size += event.ByteSize()
-            kind = EventType.Name(event.event_type)
-            found.kinds[kind] = found.kinds.get(kind, 0) + event.ByteSize()
-        return found
+    report.goal("events of the history per step", len(found["podium"]) / _STEPS, at_most=6.2, unit="events")
+    report.goal("podium / hand, bytes", size(found["podium"]) / size(found["hand"]), at_most=1.6)

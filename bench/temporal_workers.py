@@ -29,12 +29,18 @@ with workflow.unsafe.imports_passed_through():
 HAND_QUEUE: Final = "hand"
 NOTHING: Final = "bench:nothing"
 LARGE: Final = "bench:large"
+LENGTH: Final = "bench:length"
 _LARGE_CHARACTERS: Final = 1_000_000
 _READY: Final = "ready"
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    return {NOTHING: lambda: None, LARGE: lambda: "x" * _LARGE_CHARACTERS}
+    """What the steps of benchmarks and tests call in the worker's process."""
+    return {NOTHING: lambda: None, LARGE: lambda: "x" * _LARGE_CHARACTERS, LENGTH: len_of}
+
+
+def len_of(text: str) -> int:
+    return len(text)
 
 
 def parts(store: SqliteStore, folder: Path) -> LocalParts:
@@ -92,6 +98,12 @@ def start(kind: str, address: str, folder: Path) -> "subprocess.Popen[str]":
     if process.stdout.readline().strip() != _READY:
         raise RuntimeError(f"the worker {kind!r} did not start")
     return process
+
+
+def processor_of(pid: int) -> float:
+    """For how many seconds the processor has worked for a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _say_ready() -> None:
