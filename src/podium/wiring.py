@@ -319,7 +319,8 @@ def use_case_parts(
 
 async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
     """The server is asked that the run's row names."""
-    from podium.engines.temporal.names import TEMPORAL, engine_facts
+    from podium.engines.temporal.names import engine_facts
+    from podium.log.engines import TEMPORAL
     from podium.runtime.extras import has_extra
 
     if run.provider != TEMPORAL or not has_extra("temporal"):

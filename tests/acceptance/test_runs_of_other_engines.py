@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from podium.errors import PodiumError
+from podium.log.engines import TemporalRunRef
 from podium.log.ids import RunId
-from podium.log.runs import EngineRunRef
 from podium.runtime.holders import workflow_owner
 from podium.wiring import open_store
 from tests.acceptance.podium import Place, ended, until
@@ -35,7 +35,8 @@ def hand_over(place: Place, *, with_lease: bool) -> None:
     """As if the run had been started on Temporal."""
 
     async def hand() -> None:
-        run_id, engine = RunId(place.run_id), EngineRunRef(provider="temporal", workflow_id="podium-x")
+        run_id = RunId(place.run_id)
+        engine = TemporalRunRef(namespace="default", workflow_id="podium-x", run_id=run_id)
         store = await open_store(str(place.runs / "podium.db"))
         try:
             owner = workflow_owner(engine.provider, engine.workflow_id)

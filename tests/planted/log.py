@@ -343,7 +343,11 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G18",
         "a run is found by the engine's name alone",
-        swap(f"{_MEMORY}.run_of_engine", "kept.row.engine == engine", "kept.row.engine is not None"),
+        swap(
+            f"{_MEMORY}.run_of_engine",
+            "engine_columns(kept.row.engine)[:3] == ids",
+            "kept.row.engine is not None",
+        ),
     ),
     fault(
         "G19",

@@ -10,12 +10,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 import podium.stores
 from podium.log.runs import RunQuery
 from podium.testing.clock import VirtualClock
 from podium.testing.store_promises import StorePromises
+from podium.testing.store_promises.reading import ENGINES
 from tests.conformance import promised
 from tests.planted.edits import Edit, drop, swap
 from tests.promises.broken import Broken, assert_noticed
@@ -331,7 +333,17 @@ CHANGES = [
     ),
     Change(
         "a_run_is_found_by_the_ids_of_its_engine",
-        swap("stores/memory.py:MemoryStore.run_of_engine", "kept.row.engine == engine", "kept.row.engine"),
+        swap(
+            "stores/memory.py:MemoryStore.run_of_engine",
+            "engine_columns(kept.row.engine)[:3] == ids",
+            "kept.row.engine",
+        ),
+        arguments={"engine": ENGINES[1]},
+    ),
+    Change(
+        "a_reference_to_no_run_of_an_engine_is_refused",
+        drop("stores/memory.py:MemoryStore.set_engine", "check_engine_ref(engine, run_id)"),
+        arguments={"engine": msgspec.structs.replace(ENGINES[1], namespace="")},
     ),
     Change(
         "a_run_that_does_not_exist_is_not_found",

@@ -25,10 +25,11 @@ from podium.engines.hosting import prepare_run
 from podium.engines.parts import LocalParts
 from podium.engines.start import start_facts
 from podium.errors import ConcurrencyLimit
+from podium.log.engines import LOCAL
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE, Lease
-from podium.log.runs import LOCAL, Run
+from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Concurrency, Plan

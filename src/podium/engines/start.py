@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from podium.log.runs import EngineRunRef, Run
+from podium.log.engines import EngineRunRef, local_ref
+from podium.log.runs import Run
 from podium.machine import RULES_VERSION
 from podium.plan.plan import Plan
 from podium.runtime.rundir import RunDirectory
@@ -32,10 +33,9 @@ def start_facts(
     env = {name: host.environment[name] for name in allowed}
     if host.redactor is not None:
         env = masked(env, host.redactor)
-    engine = engine or EngineRunRef(provider="local", workflow_id=facts["id"])
     return {
         "rulesVersion": RULES_VERSION,
-        "engineRunRef": msgspec.to_builtins(engine),
+        "engineRunRef": msgspec.to_builtins(engine or local_ref(facts["id"])),
         "inputs": inputs,
         "env": env,
         "run": facts,

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from podium.log.artifacts import ArtifactRef
+from podium.log.engines import EngineRunRef
 from podium.log.events import NO_PAYLOAD, EventRecord, EventType
-from podium.log.runs import EngineRunRef
 from podium.log.times import Timestamp
 
 # An attempt that was stopped from outside ends as failed with one of these codes, and is not counted as a failure.

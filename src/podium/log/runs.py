@@ -1,11 +1,11 @@
 """Runs as a store knows them: whose they are, where they stand, and how to find them."""
 
 from enum import StrEnum
-from typing import Final
 
 import msgspec
 
 from podium.errors import InvalidEvent
+from podium.log.engines import LOCAL, EngineRunRef, check_engine_ref
 from podium.log.events import RunIdentity, check_identity, check_payload
 from podium.log.ids import check_id
 from podium.log.plan_refs import PlanRef, check_plan_ref
@@ -19,18 +19,6 @@ class Backpressure(StrEnum):
     REJECT = "REJECT"
     QUEUE = "QUEUE"
     DELAY = "DELAY"
-
-
-# The engine of runs that name none.
-LOCAL: Final = "local"
-
-
-class EngineRunRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Where an engine carries a run: the provider's own ids."""
-
-    provider: str
-    workflow_id: str
-    provider_run_id: str = ""
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -111,6 +99,8 @@ def check_new_run(new: NewRun) -> None:
     check_identity(new.identity)
     if new.run_request_id is not None:
         check_id("run_request_id", new.run_request_id)
+    if new.engine is not None:
+        check_engine_ref(new.engine, new.identity.run_id)
     if new.concurrency_key is not None:
         check_id("concurrency_key", new.concurrency_key)
     if not -1000 <= new.priority <= 1000:

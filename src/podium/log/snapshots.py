@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 
 from podium.log.artifacts import ArtifactRef
+from podium.log.engines import EngineRunRef
 from podium.log.events import RunIdentity
+from podium.log.ids import RunId
 from podium.log.payloads import Failure
-from podium.log.runs import EngineRunRef
+from podium.log.runs import Run
 from podium.log.times import Timestamp, moment
 from podium.log.transitions import RunStatus, StepStatus
 
@@ -115,3 +117,50 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     def as_json(self) -> dict[str, Any]:
         built: dict[str, Any] = msgspec.to_builtins(self)
         return built
+
+
+class RunStatusSnapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The answer of an engine about the status of a run. It comes from the store, never from the engine's server."""
+
+    run_id: RunId
+    status: RunStatus
+    # One of ours, or `<adapter>/<VALUE>` of an engine's own; shown verbatim.
+    substatus: str | None = None
+    message: str | None = None
+    started_at: Timestamp | None = None
+    completed_at: Timestamp | None = None
+    engine_run_ref: EngineRunRef | None = None
+    tenant_id: str
+    project_id: str
+    environment_id: str
+    plan_id: str
+    plan_version: str
+    failed_steps: int = 0
+    failure: Failure | None = None
+    usage: dict[str, float] = {}
+    inconsistent: bool = False
+    stale: Gap | None = None
+
+
+def status_snapshot(run: Run, summary: RunSummary) -> RunStatusSnapshot:
+    """From a run's row, which has its ids, and its summary."""
+    identity = run.identity
+    return RunStatusSnapshot(
+        run_id=identity.run_id,
+        status=summary.status,
+        substatus=summary.substatus,
+        message=summary.failure.message if summary.failure is not None else None,
+        started_at=summary.started_at,
+        completed_at=summary.completed_at,
+        engine_run_ref=run.engine or summary.engine,
+        tenant_id=identity.tenant_id,
+        project_id=identity.project_id,
+        environment_id=identity.environment_id,
+        plan_id=identity.plan_id,
+        plan_version=identity.plan_version,
+        failed_steps=summary.failed_steps,
+        failure=summary.failure,
+        usage=summary.usage,
+        inconsistent=summary.inconsistent,
+        stale=summary.stale,
+    )

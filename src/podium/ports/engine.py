@@ -1,4 +1,8 @@
-"""Engines: who drives a run. They hold no rule about workflows; the machine decides."""
+"""Engines: what drives a run. They hold no rule about workflows; the machine decides.
+
+`WorkflowEngine` is for callers that do not wait: it starts runs elsewhere and is asked about them. `Engine`
+is for a caller that watches a run to its end, such as `podium run`.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -6,10 +10,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from podium.log.engines import EngineRunRef
 from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
 from podium.log.plan_refs import PlanRef
-from podium.log.runs import EngineRunRef
+from podium.log.snapshots import RunStatusSnapshot
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Plan
 
@@ -94,6 +99,42 @@ class EngineTrouble(NamedTuple):
     command: str = ""
 
 
+class RunContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Which run is to be started, and for whom. The run is in the store already, with its inputs."""
+
+    tenant_id: str
+    project_id: str
+    environment_id: str
+    run_id: RunId
+    # `any` is resolved before an engine is asked.
+    target_adapter: str
+
+
+class SignalRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    # A UUID of the caller: the same one with the same content is one signal, however often it is sent.
+    signal_id: str
+    signal_type: str
+    payload: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class WorkflowEngine(Protocol):
+    """Tenant, project, environment and plan of a run come from the store, by the run id of the reference."""
+
+    async def start_run(self, plan_ref: PlanRef, context: RunContext) -> EngineRunRef:
+        """Start a run of a published plan; a run that this engine has already is not started again."""
+        ...
+
+    async def cancel_run(self, engine_run_ref: EngineRunRef) -> None:
+        """Ask for its end, which is recorded when its work has stopped. Nothing happens to a run that has ended."""
+        ...
+
+    async def get_run_status(self, engine_run_ref: EngineRunRef) -> RunStatusSnapshot: ...
+
+    async def signal(self, engine_run_ref: EngineRunRef, request: SignalRequest) -> None:
+        """Store a signal, then let the run know."""
+        ...
+
+
 class Driving(Protocol):
     """A run under way in this process."""
 
@@ -101,6 +142,8 @@ class Driving(Protocol):
 
 
 class Engine(Protocol):
+    """Drives a run, or follows it, while the caller watches."""
+
     @property
     def provider(self) -> str:
         """Its name, as it is in the rows of its runs."""

@@ -27,11 +27,12 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 
 from podium.log.checkpoints import Checkpoint
+from podium.log.engines import LOCAL, EngineRunRef
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.log.runs import LOCAL, EngineRunRef, NewRun, Run, RunPage, RunQuery
+from podium.log.runs import NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
 
@@ -165,9 +166,13 @@ class EventLog(Protocol):
         """Raises `RunNotFound`."""
         ...
 
-    async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None: ...
+    async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        """Raises `InvalidId` if the reference is not one of this run."""
+        ...
 
-    async def run_of_engine(self, engine: EngineRunRef) -> Run | None: ...
+    async def run_of_engine(self, provider: str, workflow_id: str, provider_run_id: str = "") -> Run | None:
+        """The run that an engine knows by these ids of its own."""
+        ...
 
     async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
         """Runs that another engine carries and that have not ended, by run id, from behind `after`."""

@@ -5,7 +5,8 @@ does not depend on a lease.
 """
 
 from podium.errors import PodiumError
-from podium.log.runs import LOCAL, Run
+from podium.log.engines import LOCAL
+from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
 from podium.runtime.holders import describe, workflow_owner
 
@@ -42,5 +43,6 @@ def check_local(run: Run) -> None:
 
 def owner_of(run: Run) -> str:
     """What holds the lease of a run of another engine."""
-    assert run.engine is not None
+    if run.engine is None:
+        return LOCAL
     return workflow_owner(run.engine.provider, run.engine.workflow_id)

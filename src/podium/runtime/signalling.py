@@ -13,10 +13,11 @@ from typing import Final
 import msgspec
 
 from podium.errors import LogMoved
+from podium.log.engines import LOCAL
 from podium.log.events import EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import WakeUp
-from podium.log.runs import LOCAL, Run
+from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
 from podium.machine.following import signal_wake_up
 from podium.ports.store import Store

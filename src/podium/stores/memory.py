@@ -19,14 +19,13 @@ from podium.errors import (
     StoreUnavailable,
 )
 from podium.log.checkpoints import Checkpoint
+from podium.log.engines import LOCAL, EngineRunRef, check_engine_ref
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import (
-    LOCAL,
     Backpressure,
-    EngineRunRef,
     NewRun,
     Run,
     RunPage,
@@ -50,6 +49,7 @@ from podium.ports.store import (
     StoreStats,
 )
 from podium.stores import rules, texts
+from podium.stores.engine_refs import engine_columns
 
 _NEVER: Final = float("inf")
 
@@ -210,13 +210,17 @@ class MemoryStore:
         return self._kept(run_id).row
 
     async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        check_engine_ref(engine, run_id)
         texts.check_engine(engine)
         kept = self._kept(run_id)
         rules.check_fence(run_id, (), fence, self._generation(kept, fence))
         kept.row = replace(kept.row, engine=engine)
 
-    async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
-        return next((kept.row for kept in self._runs.values() if kept.row.engine == engine), None)
+    async def run_of_engine(self, provider: str, workflow_id: str, provider_run_id: str = "") -> Run | None:
+        ids = (provider, workflow_id, provider_run_id)
+        return next(
+            (kept.row for kept in self._runs.values() if engine_columns(kept.row.engine)[:3] == ids), None
+        )
 
     async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
         found = [

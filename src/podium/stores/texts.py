@@ -8,12 +8,15 @@ PostgreSQL keeps no NUL, no half characters, and no index entry of more than som
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from podium.errors import InvalidEvent, InvalidId
 from podium.log.checkpoints import Checkpoint
+from podium.log.engines import EngineRunRef
 from podium.log.events import encode_payload
 from podium.log.ids import check_step_id
 from podium.log.leases import WakeUp
-from podium.log.runs import EngineRunRef, NewRun, RunQuery
+from podium.log.runs import NewRun, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import is_timestamp
 from podium.ports.store import Limit
@@ -71,9 +74,9 @@ def check_wake_ups(wake_ups: Iterable[WakeUp]) -> None:
 
 
 def check_engine(engine: EngineRunRef) -> None:
-    check_name("provider", engine.provider)
-    check_name("workflow_id", engine.workflow_id)
-    check_name("provider_run_id", engine.provider_run_id)
+    names = msgspec.structs.asdict(engine)
+    for name, value in names.items():
+        check_name(f"the {name} of an engine", value)
 
 
 def check_holder(owner: str, attempt: str = "") -> None:

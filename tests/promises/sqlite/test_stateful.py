@@ -18,11 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from podium.errors import LogMoved, PodiumError
+from podium.log.engines import TemporalRunRef
 from podium.log.events import EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import Fence, Lease, WakeUp, attempt_name
 from podium.log.outbox import OutboxClaim, OutboxLine
-from podium.log.runs import Backpressure, EngineRunRef, RunQuery
+from podium.log.runs import Backpressure, RunQuery
 from podium.log.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
 from podium.log.transitions import RunStatus, StepStatus
 from podium.ports.store import Claimed, Limit
@@ -182,9 +183,10 @@ class SameAnswers(RuleBasedStateMachine):
     @rule(run_id=RUNS, fence=PICK, name=STEPS)
     def engine(self, run_id: str, fence: int, name: str) -> None:
         known = self._fence(run_id, fence) or Fence(1)
-        engine = EngineRunRef(provider="temporal", workflow_id=f"{run_id}-{name}")
+        workflow_id = f"{run_id}-{name}"
+        engine = TemporalRunRef(namespace="n", workflow_id=workflow_id, run_id=RunId(run_id))
         self._both("set_engine", RunId(run_id), engine, fence=known)
-        self._both("run_of_engine", engine)
+        self._both("run_of_engine", "temporal", workflow_id)
 
     @rule(
         tenant=st.sampled_from(["a", "b"]),

@@ -47,7 +47,7 @@ class RunActivities:
     async def open(self, args: RunArgs) -> OpenedRun:
         info = activity.info()
         with _beating():
-            return await self._opening.open(args, str(info.workflow_id), str(info.workflow_run_id))
+            return await self._opening.open(args, str(info.workflow_id))
 
     @activity.defn(name="podium.close")
     async def close(self, run_id: str) -> None:

@@ -16,11 +16,12 @@ from podium.engines.temporal import client as temporal
 from podium.engines.temporal.client import ExecutionExists
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.messages import RunArgs
-from podium.engines.temporal.names import TEMPORAL, Queues, workflow_id
+from podium.engines.temporal.names import Queues, workflow_id
 from podium.errors import ConcurrencyLimit, StoreUnavailable
+from podium.log.engines import TEMPORAL, TemporalRunRef
 from podium.log.events import EventRecord, EventType, encode_payload
 from podium.log.ids import RunId
-from podium.log.runs import EngineRunRef, Run
+from podium.log.runs import Run
 from podium.log.transitions import RUN_ENDS
 from podium.machine import Machine
 from podium.machine.obligations import Obligation
@@ -72,7 +73,12 @@ class TemporalEngine:
                 f"{self._connection.place} has an open execution {workflow_id(run_id)!r} of another store; "
                 "use another run id, or another namespace"
             )
-        engine = EngineRunRef(provider=TEMPORAL, workflow_id=workflow_id(run_id))
+        engine = TemporalRunRef(
+            namespace=self._connection.namespace,
+            workflow_id=workflow_id(run_id),
+            run_id=RunId(run_id),
+            task_queue=self._queues.decisions,
+        )
         facts = {TEMPORAL: {**self._connection.facts(), **self._queues.facts()}}
         return await create_run(self._parts, request.on(run_id, engine, facts), notify)
 

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import msgspec
 
+from podium.log.engines import TEMPORAL, temporal_workflow_id
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine.machine import RULES_VERSION
 
-TEMPORAL: Final = "temporal"
-_WORKFLOW_PREFIX: Final = "podium-"
+_WORKFLOW_PREFIX: Final = temporal_workflow_id("")
 
 
 def workflow_type(rules: int = RULES_VERSION) -> str:
@@ -23,7 +23,7 @@ def workflow_type(rules: int = RULES_VERSION) -> str:
 
 
 def workflow_id(run_id: str) -> str:
-    return f"{_WORKFLOW_PREFIX}{run_id}"
+    return temporal_workflow_id(run_id)
 
 
 def run_id_of(workflow_id: str) -> RunId | None:

@@ -10,13 +10,13 @@ from podium.engines.hosting import PreparedRun, prepare_run
 from podium.engines.parts import LocalParts
 from podium.engines.start import start_facts
 from podium.engines.temporal.messages import OpenedRun, RunArgs
-from podium.engines.temporal.names import TEMPORAL
 from podium.errors import ConcurrencyLimit, PodiumError, StoreUnavailable
 from podium.log.alerts import Alert, AlertCode
+from podium.log.engines import TEMPORAL, EngineRunRef
 from podium.log.events import EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Lease
-from podium.log.runs import EngineRunRef, Run
+from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.answers import failure_payload
 from podium.plan.loading import plan_bytes
@@ -39,7 +39,7 @@ class Opening:
         self._parts = parts
         self._store = parts.store
 
-    async def open(self, args: RunArgs, workflow_id: str, execution: str) -> OpenedRun:
+    async def open(self, args: RunArgs, workflow_id: str) -> OpenedRun:
         run = await self._store.get_run(RunId(args.run_id))
         if run.status in TERMINAL:
             return _over(run)
@@ -59,8 +59,6 @@ class Opening:
             return await self._end(
                 run, owner, EventType.RUN_CANCELLED, {"exitCode": 2, "reason": CONCURRENCY_LIMIT}
             )
-        engine = EngineRunRef(provider=TEMPORAL, workflow_id=workflow_id, provider_run_id=execution)
-        await self._store.set_engine(run.identity.run_id, engine, fence=lease.fence)
         start = None
         if run.status in _NOT_STARTED:
             try:
@@ -69,7 +67,7 @@ class Opening:
                 raise
             except PodiumError as error:
                 return await self._fail(run, owner, error)
-            start = await self._start(prepared, lease, engine)
+            start = await self._start(prepared, lease, run.engine)
         machine = await replayed(self._store, run.identity.run_id, plan, self._parts.values(args.run_id))
         return OpenedRun(
             run.identity,
@@ -110,7 +108,7 @@ class Opening:
         return lease
 
     async def _start(
-        self, prepared: PreparedRun, lease: Lease, engine: EngineRunRef
+        self, prepared: PreparedRun, lease: Lease, engine: EngineRunRef | None
     ) -> dict[str, Any] | None:
         """What RunStarted says; None if a rerun has recorded it, with what it takes over."""
         parts, run_id = self._parts, lease.run_id

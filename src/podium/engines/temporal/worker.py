@@ -21,11 +21,12 @@ from podium.engines.temporal import client as temporal
 from podium.engines.temporal.activities import RunActivities
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.messages import RunArgs
-from podium.engines.temporal.names import TEMPORAL, Queues
+from podium.engines.temporal.names import Queues
 from podium.engines.temporal.opening import Opening
 from podium.engines.temporal.sandbox import RunSandbox
 from podium.engines.temporal.workflow import RunWorkflow
 from podium.errors import PodiumError
+from podium.log.engines import TEMPORAL
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine.following import is_signal_wake_up

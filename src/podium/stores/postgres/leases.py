@@ -6,9 +6,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from podium.errors import RunNotFound
+from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
-from podium.log.runs import LOCAL, Run
+from podium.log.runs import Run
 from podium.ports.store import Claimed, SlotLine
 from podium.stores import rules, texts
 from podium.stores.postgres import limits

@@ -6,13 +6,15 @@ from typing import Any, Final, NamedTuple
 from psycopg import Rollback
 
 from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
+from podium.log.engines import EngineRunRef, check_engine_ref
 from podium.log.events import EventRecord, EventWrite, RunIdentity
 from podium.log.leases import AttemptClaim, Fence, Lease, WakeUp
-from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, check_new_run, request_id_of
+from podium.log.runs import Backpressure, NewRun, Run, check_new_run, request_id_of
 from podium.log.times import Timestamp
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun, StartedAttempt
 from podium.stores import rules, texts
+from podium.stores.engine_refs import engine_columns
 from podium.stores.plan_refs import plan_ref_column
 from podium.stores.postgres import contents as contents_sql
 from podium.stores.postgres import limits, outbox
@@ -81,8 +83,8 @@ SELECT {RUN} FROM admissions a LEFT JOIN runs r ON r.number = a.run
 _CREATE: Final = """
 INSERT INTO runs (number, run_id, tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id,
                   status, head, priority, concurrency_key, plan_sha256, inputs_sha256, created_at, updated_at, start_at,
-                  needs_approval, provider, workflow_id, provider_run_id, metadata, plan_ref)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %b)
+                  needs_approval, provider, workflow_id, provider_run_id, engine_ref, metadata, plan_ref)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %b, %b)
 ON CONFLICT (run_id) DO NOTHING RETURNING number
 """
 
@@ -384,14 +386,8 @@ def _columns(row: Run, *, needs_approval: bool) -> list[object]:
         *(run.run_id, run.tenant_id, run.project_id, run.environment_id, run.plan_id, run.plan_version),
         *(row.run_request_id, row.status, row.head, row.priority, row.concurrency_key),
         *(row.plan_sha256, row.inputs_sha256, row.created_at, row.updated_at, row.start_at),
-        *(needs_approval, *_engine_columns(row.engine), row.metadata, plan_ref_column(row.plan_ref)),
+        *(needs_approval, *engine_columns(row.engine), row.metadata, plan_ref_column(row.plan_ref)),
     ]
-
-
-def _engine_columns(engine: EngineRunRef | None) -> tuple[str | None, str | None, str | None]:
-    if engine is None:
-        return None, None, None
-    return engine.provider, engine.workflow_id, engine.provider_run_id
 
 
 async def read(connections: Connections, run_id: str, *, after: int, limit: int) -> list[EventRecord]:
@@ -428,25 +424,26 @@ async def get_run(connections: Connections, run_id: str) -> Run:
 
 
 async def set_engine(connections: Connections, run_id: str, engine: EngineRunRef, fence: Fence) -> None:
+    check_engine_ref(engine, run_id)
     texts.check_engine(engine)
     askable(run_id)
     async with connections.transaction() as connection:
         run = await _open_run(connections, connection, run_id, fence, [])
         rules.check_fence(run_id, (), fence, run.generation)
         await connection.execute(
-            "UPDATE runs SET provider = %s, workflow_id = %s, provider_run_id = %s WHERE number = %s",
-            [*_engine_columns(engine), run.number],
+            "UPDATE runs SET provider = %s, workflow_id = %s, provider_run_id = %s, engine_ref = %b WHERE number = %s",
+            [*engine_columns(engine), run.number],
         )
 
 
-async def run_of_engine(connections: Connections, engine: EngineRunRef) -> Run | None:
-    if not texts.could_be_kept(engine.provider, engine.workflow_id, engine.provider_run_id):
+async def run_of_engine(connections: Connections, ids: tuple[str, str, str]) -> Run | None:
+    if not texts.could_be_kept(*ids):
         return None
     async with connections.lend() as connection:
         found = await connection.execute(
             f"SELECT {RUN} FROM runs r WHERE (provider, workflow_id, provider_run_id) = (%s, %s, %s) "
             "AND provider IS NOT NULL ORDER BY number LIMIT 1",
-            [engine.provider, engine.workflow_id, engine.provider_run_id],
+            ids,
             binary=True,
         )
         row = await found.fetchone()

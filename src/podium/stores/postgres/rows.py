@@ -6,14 +6,15 @@ from typing import Any, Final
 from podium.errors import InvalidId, RunNotFound
 from podium.log.events import EventRecord, RunIdentity
 from podium.log.ids import check_id
-from podium.log.runs import EngineRunRef, Run
+from podium.log.runs import Run
 from podium.log.transitions import RunStatus
+from podium.stores.engine_refs import engine_of
 from podium.stores.plan_refs import plan_ref_of
 
 RUN: Final = (
     "r.number, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, "
     "r.status, r.head, r.priority, r.concurrency_key, r.plan_sha256, r.inputs_sha256, r.created_at, r.updated_at, "
-    "r.start_at, r.provider, r.workflow_id, r.provider_run_id, r.metadata, r.plan_ref"
+    "r.start_at, r.provider, r.workflow_id, r.provider_run_id, r.engine_ref, r.metadata, r.plan_ref"
 )
 EVENT: Final = (
     "e.run_seq, e.event_id::text, e.event_type, e.step_id, e.logical_attempt_id, e.engine_attempt_id, "
@@ -38,10 +39,17 @@ def run_of(row: tuple[Any, ...]) -> tuple[int, Run]:
     """From the columns of `RUN`: the run's number, and the run."""
     (number, run_id, tenant_id, project_id, environment_id, plan_id, plan_version, *rest) = row
     (request_id, status, head, priority, concurrency_key, plan_sha256, inputs_sha256, *rest) = rest
-    (created_at, updated_at, start_at, provider, workflow_id, provider_run_id, metadata, plan_ref) = rest
-    engine = None
-    if provider is not None:
-        engine = EngineRunRef(provider=provider, workflow_id=workflow_id, provider_run_id=provider_run_id)
+    (
+        created_at,
+        updated_at,
+        start_at,
+        provider,
+        workflow_id,
+        provider_run_id,
+        engine_ref,
+        metadata,
+        plan_ref,
+    ) = rest
     identity = identity_of((run_id, tenant_id, project_id, environment_id, plan_id, plan_version))
     return number, Run(
         identity=identity,
@@ -55,7 +63,7 @@ def run_of(row: tuple[Any, ...]) -> tuple[int, Run]:
         created_at=created_at,
         updated_at=updated_at,
         start_at=start_at,
-        engine=engine,
+        engine=engine_of(run_id, (provider, workflow_id, provider_run_id, engine_ref)),
         metadata=metadata,
         plan_ref=plan_ref_of(plan_ref),
     )

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from podium.errors import InvalidId, RunNotFound, StoreUnavailable
 from podium.log.checkpoints import Checkpoint
+from podium.log.engines import LOCAL, EngineRunRef
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.log.runs import LOCAL, EngineRunRef, NewRun, Run, RunPage, RunQuery
+from podium.log.runs import NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
 from podium.ports.store import (
@@ -132,8 +133,8 @@ class PostgresStore:
     async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
         await log.set_engine(self._connections, run_id, engine, fence)
 
-    async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
-        return await log.run_of_engine(self._connections, engine)
+    async def run_of_engine(self, provider: str, workflow_id: str, provider_run_id: str = "") -> Run | None:
+        return await log.run_of_engine(self._connections, (provider, workflow_id, provider_run_id))
 
     async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
         return await log.open_runs(self._connections, provider, after, limit)

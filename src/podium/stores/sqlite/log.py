@@ -9,11 +9,13 @@ from typing import Any, Final
 import apsw
 
 from podium.errors import RunNotFound, RunRefused, RunRequestConflict
+from podium.log.engines import EngineRunRef
 from podium.log.events import EventRecord, EventWrite, RunIdentity
 from podium.log.leases import Fence
-from podium.log.runs import Backpressure, EngineRunRef, NewRun, Run, request_id_of
+from podium.log.runs import Backpressure, NewRun, Run, request_id_of
 from podium.ports.store import CreatedRun
 from podium.stores import rules
+from podium.stores.engine_refs import engine_columns
 from podium.stores.plan_refs import plan_ref_column
 from podium.stores.sqlite import outbox, ownership
 from podium.stores.sqlite.moments import Moment
@@ -23,7 +25,6 @@ from podium.stores.sqlite.rows import (
     IDENTITY,
     INSERT_EVENT,
     RUN_COLUMNS,
-    engine_columns,
     event_row,
     identity_of,
     records_of,
@@ -53,11 +54,12 @@ _EVENTS_AFTER: Final = (
 )
 _INSERT_RUN: Final = (
     f"INSERT INTO runs ({IDENTITY}, run_request_id, status, head, updated_at, created_at, priority, concurrency_key, "
-    "needs_approval, start_at, plan_sha256, inputs_sha256, engine_provider, engine_workflow, engine_run, metadata, "
-    "plan_ref) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "needs_approval, start_at, plan_sha256, inputs_sha256, engine_provider, engine_workflow, engine_run, "
+    "engine_ref, metadata, plan_ref) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _SET_ENGINE: Final = (
-    "UPDATE runs SET engine_provider = ?, engine_workflow = ?, engine_run = ? WHERE number = ?"
+    "UPDATE runs SET engine_provider = ?, engine_workflow = ?, engine_run = ?, engine_ref = ? "
+    "WHERE number = ?"
 )
 _ALL: Final = -1
 
@@ -163,8 +165,7 @@ def get_run(db: apsw.Connection, run_id: str) -> Run:
     return run_of(row)
 
 
-def run_of_engine(db: apsw.Connection, engine: EngineRunRef) -> Run | None:
-    ids = (engine.provider, engine.workflow_id, engine.provider_run_id)
+def run_of_engine(db: apsw.Connection, ids: tuple[str, str, str]) -> Run | None:
     row = db.execute(_RUN_BY_ENGINE, ids).fetchone()
     return run_of(row) if row is not None else None
 

@@ -15,9 +15,10 @@ import apsw
 import msgspec
 from msgspec.structs import replace
 
+from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, Fence, HeldLease, Lease
-from podium.log.runs import LOCAL, Run
+from podium.log.runs import Run
 from podium.ports.store import Limit, SlotLine
 from podium.stores import rules
 from podium.stores.sqlite.moments import Moment

@@ -6,15 +6,16 @@ from typing import Any, Final
 
 from podium.log.events import EventRecord, RunIdentity
 from podium.log.ids import RunId
-from podium.log.runs import EngineRunRef, Run
+from podium.log.runs import Run
 from podium.log.transitions import RunStatus
+from podium.stores.engine_refs import engine_of
 from podium.stores.plan_refs import plan_ref_of
 
 IDENTITY: Final = "run_id, tenant_id, project_id, environment_id, plan_id, plan_version"
 RUN_COLUMNS: Final = (
     "r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, r.status, "
     "r.head, r.priority, r.concurrency_key, r.plan_sha256, r.inputs_sha256, r.created_at, r.updated_at, r.start_at, "
-    "r.engine_provider, r.engine_workflow, r.engine_run, r.metadata, r.plan_ref"
+    "r.engine_provider, r.engine_workflow, r.engine_run, r.engine_ref, r.metadata, r.plan_ref"
 )
 EVENT_COLUMNS: Final = (
     "e.run_seq, e.event_id, e.event_type, e.step_id, e.logical_attempt, e.engine_attempt, e.key, e.emitted_at, "
@@ -41,10 +42,6 @@ def identity_of(row: Sequence[Any]) -> RunIdentity:
 
 def run_of(row: Sequence[Any]) -> Run:
     """A row of `RUN_COLUMNS`."""
-    provider, workflow, engine_run = row[16:19]
-    engine = None
-    if provider is not None:
-        engine = EngineRunRef(provider=provider, workflow_id=workflow, provider_run_id=engine_run)
     return Run(
         identity=identity_of(row[:6]),
         run_request_id=row[6],
@@ -57,16 +54,10 @@ def run_of(row: Sequence[Any]) -> Run:
         created_at=row[13],
         updated_at=row[14],
         start_at=row[15],
-        engine=engine,
-        metadata=row[19],
-        plan_ref=plan_ref_of(row[20]),
+        engine=engine_of(row[0], row[16:20]),
+        metadata=row[20],
+        plan_ref=plan_ref_of(row[21]),
     )
-
-
-def engine_columns(engine: EngineRunRef | None) -> tuple[str | None, str | None, str | None]:
-    if engine is None:
-        return None, None, None
-    return engine.provider, engine.workflow_id, engine.provider_run_id
 
 
 def record_of(run: RunIdentity, row: Sequence[Any]) -> EventRecord:

@@ -18,11 +18,12 @@ import apsw
 
 from podium.errors import StoreUnavailable
 from podium.log.checkpoints import Checkpoint
+from podium.log.engines import LOCAL, EngineRunRef, check_engine_ref
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
 from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
-from podium.log.runs import LOCAL, EngineRunRef, NewRun, Run, RunPage, RunQuery, check_new_run
+from podium.log.runs import NewRun, Run, RunPage, RunQuery, check_new_run
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
 from podium.ports.clock import Clock
@@ -234,13 +235,15 @@ class SqliteStore:
         return self._read(lambda db: log.get_run(db, run_id))
 
     async def set_engine(self, run_id: RunId, engine: EngineRunRef, *, fence: Fence) -> None:
+        check_engine_ref(engine, run_id)
         texts.check_engine(engine)
         await self._writer.write(lambda db: log.set_engine(db, run_id, engine, fence))
 
-    async def run_of_engine(self, engine: EngineRunRef) -> Run | None:
-        if not texts.could_be_kept(engine.provider, engine.workflow_id, engine.provider_run_id):
+    async def run_of_engine(self, provider: str, workflow_id: str, provider_run_id: str = "") -> Run | None:
+        ids = (provider, workflow_id, provider_run_id)
+        if not texts.could_be_kept(*ids):
             return None
-        return self._read(lambda db: log.run_of_engine(db, engine))
+        return self._read(lambda db: log.run_of_engine(db, ids))
 
     async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
         return self._read(lambda db: log.open_runs(db, provider, after, limit))

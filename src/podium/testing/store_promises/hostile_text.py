@@ -14,11 +14,12 @@ import pytest
 from msgspec.structs import replace
 
 from podium.errors import InvalidEvent, InvalidId, PodiumError
+from podium.log.engines import ConductorRunRef
 from podium.log.events import encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Lease, WakeUp
 from podium.log.payloads import Failure
-from podium.log.runs import Backpressure, EngineRunRef, RunQuery
+from podium.log.runs import Backpressure, RunQuery
 from podium.log.snapshots import AttemptSnapshot, RunSummary, StepSnapshot
 from podium.log.transitions import StepStatus
 from podium.ports.store import Limit, Store
@@ -90,9 +91,9 @@ def _write(field: str) -> _Keep:
 
 def _engine(field: str) -> _Keep:
     async def keep(at: _Place, text: str) -> object:
-        ids = {"provider": "temporal", "workflow_id": "w", "provider_run_id": "x", field: text}
-        await at.store.set_engine(R1, EngineRunRef(**ids), fence=at.lease.fence)
-        found = await at.store.run_of_engine(EngineRunRef(**ids))
+        ids = {"conductor_url": "http://c", "workflow_id": "w", "provider_run_id": "x", field: text}
+        await at.store.set_engine(R1, ConductorRunRef(run_id=R1, **ids), fence=at.lease.fence)
+        found = await at.store.run_of_engine("conductor", ids["workflow_id"], ids["provider_run_id"])
         return getattr(found.engine, field) if found is not None else None
 
     return keep
@@ -179,7 +180,10 @@ NAMES: Final[dict[str, _Keep]] = {
         f"{field} of an event": _write(field)
         for field in ("event_id", "event_type", "step_id", "idempotency_key", "emitted_at")
     },
-    **{f"{field} of an engine": _engine(field) for field in ("provider", "workflow_id", "provider_run_id")},
+    **{
+        f"{field} of an engine": _engine(field)
+        for field in ("conductor_url", "workflow_id", "provider_run_id")
+    },
     **{f"{field} of a limit": _limit(field) for field in ("tenant_id", "scope", "name")},
     "owner of a lease": _owner,
     "owner of the next run": _owner_of_next,
@@ -250,7 +254,7 @@ QUESTIONS: Final[dict[str, _Keep]] = {
     "tenant of a run": lambda at, text: at.store.runs.find(text, "r1"),
     "tenant of a page": lambda at, text: at.store.runs.page(text, RunQuery()),
     **{f"{field} of a page": _page(field) for field in ("project_id", "environment_id", "plan_id", "cursor")},
-    "engine": lambda at, text: at.store.run_of_engine(EngineRunRef(provider=text, workflow_id=text)),
+    "engine": lambda at, text: at.store.run_of_engine(text, text),
     "limits": lambda at, text: at.store.limits(text),
     "steps": lambda at, text: at.store.find_steps(R1, [text]),
     "lines of a bus": lambda at, text: at.store.outbox_lines(text),

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from podium.errors import RunNotFound, RunRefused
+from podium.log.engines import TemporalRunRef
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE
-from podium.log.runs import Backpressure, EngineRunRef
+from podium.log.runs import Backpressure
 from podium.ports.store import Limit, Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
@@ -187,10 +188,10 @@ class QueuePromises:
 
     def test_runs_are_claimed_for_the_engine_that_carries_them(self, world: World) -> None:
         async def scenario() -> None:
-            engine = EngineRunRef(provider="temporal", workflow_id="podium-r1")
+            engine = TemporalRunRef(namespace="default", workflow_id="podium-r1", run_id=R1)
             await world.store.create_run(new_run("r1", engine=engine), [])
             assert (await world.other.get_run(R1)).engine == engine
-            found = await world.other.run_of_engine(engine)
+            found = await world.other.run_of_engine("temporal", "podium-r1")
             assert found is not None
             assert found.identity.run_id == "r1"
             assert await world.store.claim_next(owner="w", ttl=TTL) is None

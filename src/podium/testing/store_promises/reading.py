@@ -4,12 +4,18 @@ import asyncio
 
 import pytest
 
-from podium.errors import RunNotFound, StaleFence
+from podium.errors import InvalidId, RunNotFound, StaleFence
+from podium.log.engines import ConductorRunRef, EngineRunRef, LocalRunRef, TemporalRunRef
 from podium.log.ids import RunId
 from podium.log.leases import Fence
-from podium.log.runs import EngineRunRef
-from podium.testing.events import event
+from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
+
+ENGINES = (
+    LocalRunRef(workflow_id="r1", run_id=R1),
+    TemporalRunRef(namespace="default", workflow_id="podium-r1", run_id=R1, task_queue="podium"),
+    ConductorRunRef(conductor_url="http://c", workflow_id="w", run_id=R1, provider_run_id="x"),
+)
 
 
 class ReadingPromises:
@@ -87,17 +93,41 @@ class ReadingPromises:
 
         world.run(scenario())
 
-    def test_a_run_is_found_by_the_ids_of_its_engine(self, world: World) -> None:
+    @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: str(engine.provider))
+    def test_a_run_is_found_by_the_ids_of_its_engine(self, world: World, engine: EngineRunRef) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
-            engine = EngineRunRef(provider="temporal", workflow_id="podium-r1", provider_run_id="x")
             await world.store.set_engine(R1, engine, fence=lease.fence)
-            found = await world.other.run_of_engine(engine)
+            ids = (engine.provider, engine.workflow_id, engine.provider_run_id)
+            found = await world.other.run_of_engine(*ids)
             assert found is not None
             assert (found.identity.run_id, found.engine) == ("r1", engine)
-            other = EngineRunRef(provider="temporal", workflow_id="podium-r1", provider_run_id="y")
-            assert await world.store.run_of_engine(other) is None
+            assert (await world.other.get_run(R1)).engine == engine
+            for other in ((*ids[:2], "y"), (ids[0], "another", ids[2]), ("another", *ids[1:])):
+                assert await world.store.run_of_engine(*other) is None
             with pytest.raises(StaleFence):
-                await world.store.set_engine(R1, other, fence=Fence(lease.fence.generation + 1))
+                await world.store.set_engine(R1, engine, fence=Fence(lease.fence.generation + 1))
+
+        world.run(scenario())
+
+    @pytest.mark.parametrize(
+        "engine",
+        [
+            TemporalRunRef(namespace="", workflow_id="podium-r1", run_id=R1),
+            TemporalRunRef(namespace="default", workflow_id="", run_id=R1),
+            TemporalRunRef(namespace="default", workflow_id="podium-r2", run_id=RunId("r2")),
+            TemporalRunRef(namespace="default", workflow_id="podium-r1", run_id=RunId("r|1")),
+            ConductorRunRef(conductor_url="", workflow_id="w", run_id=R1),
+        ],
+        ids=["no namespace", "no workflow", "another run", "not a run id", "no url"],
+    )
+    def test_a_reference_to_no_run_of_an_engine_is_refused(self, world: World, engine: EngineRunRef) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            with pytest.raises(InvalidId):
+                await world.store.set_engine(R1, engine, fence=lease.fence)
+            with pytest.raises(InvalidId):
+                await world.store.create_run(new_run("r3", engine=engine), [])
+            assert (await world.store.get_run(R1)).engine is None
 
         world.run(scenario())

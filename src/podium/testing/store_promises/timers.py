@@ -3,8 +3,8 @@
 import pytest
 
 from podium.errors import StaleFence
+from podium.log.engines import TemporalRunRef
 from podium.log.leases import Fence, WakeUp
-from podium.log.runs import EngineRunRef
 from podium.testing.events import event
 from podium.testing.store_promises.world import R1, World, started
 
@@ -19,7 +19,7 @@ class TimerPromises:
                 R1, [event("r1", "StepStarted", "x")], fence=lease.fence, set_wake_ups=[_wake_up("a", 1)]
             )
             assert await world.store.due(_at(5), provider="temporal") == []
-            engine = EngineRunRef(provider="temporal", workflow_id="w")
+            engine = TemporalRunRef(namespace="n", workflow_id="w", run_id=R1)
             await world.store.set_engine(R1, engine, fence=lease.fence)
             assert await world.other.due(_at(5), provider="temporal") == [_wake_up("a", 1)]
             assert await world.other.due(_at(5), provider="conductor") == []
@@ -31,7 +31,7 @@ class TimerPromises:
             lease = await started(world.store)
             assert await world.store.open_runs("temporal") == []
             await world.store.set_engine(
-                R1, EngineRunRef(provider="temporal", workflow_id="w"), fence=lease.fence
+                R1, TemporalRunRef(namespace="n", workflow_id="w", run_id=R1), fence=lease.fence
             )
             found = await world.other.open_runs("temporal")
             assert [run.identity.run_id for run in found] == [R1]
