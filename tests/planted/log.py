@@ -428,7 +428,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G13",
-        "a host that starts anew repeats what must not be repeated",
+        "a host that starts again repeats what must not be repeated",
         swap("machine/following.py:Follower.restart", "not command.step.idempotent", "False"),
     ),
     fault(
