@@ -17,11 +17,12 @@ from uuid import uuid4
 import msgspec
 
 from podium.log.events import EventRecord
-from podium.log.ids import RunId
+from podium.log.ids import DEFAULT_TENANT, RunId
+from podium.operations.signals import signal_run
 from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.testing.engine_promises import ScriptedSignal
-from podium.wiring import open_store
+from podium.wiring import open_store, use_case_parts
 from services.temporal import TemporalServer
 from tests.temporal.starter import Answer, Order
 
@@ -31,8 +32,8 @@ PATIENCE = 60.0
 _SET_PARENT_DEATH_SIGNAL = 1
 
 
-class WorkerProcess:
-    """A real `podium worker`."""
+class Process:
+    """One of ours, whose output is in a file."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", log: Path) -> None:
         self._process = process
@@ -50,6 +51,23 @@ class WorkerProcess:
     def output(self) -> str:
         return self._log.read_text(errors="replace")
 
+    def wait(self, seconds: float = 90) -> int:
+        """For its end; returns the exit code."""
+        return self._process.wait(seconds)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def end(self) -> None:
+        if self.is_alive:
+            self.send_signal(signal.SIGCONT)
+            self._process.kill()
+            self._process.wait(PATIENCE)
+
+
+class WorkerProcess(Process):
+    """A real `podium worker`."""
+
     def kill9(self) -> None:
         self._process.kill()
         self._process.wait(PATIENCE)
@@ -64,11 +82,6 @@ class WorkerProcess:
         """As an operator does; returns the exit code."""
         self._process.terminate()
         return self._process.wait(PATIENCE)
-
-    def end(self) -> None:
-        if self.is_alive:
-            self.thaw()
-            self.kill9()
 
 
 class Site:
@@ -85,6 +98,7 @@ class Site:
         server.create_namespace(self.namespace)
         self.environment = {**os.environ, "PODIUM_STORE_OUTAGE": "120"}
         self._workers: list[WorkerProcess] = []
+        self._clients: list[Process] = []
         self._starter: subprocess.Popen[bytes] | None = None
 
     # --- processes --------------------------------------------------------------------------------
@@ -96,9 +110,25 @@ class Site:
 
     def start_worker(self, *more: str) -> WorkerProcess:
         log = self.folder / f"worker-{len(self._workers) + 1}.log"
+        worker = WorkerProcess(self._start(log, "worker", *self.options, *more), log)
+        self._workers.append(worker)
+        until(lambda: "ready" in worker.output or not worker.is_alive, "the worker to be ready")
+        assert worker.is_alive, worker.output
+        return worker
+
+    def begin(self, workflow: str, run_id: str) -> Process:
+        """`podium run`, which follows the run until it is over."""
+        file = self.workspace / f"{run_id}.yaml"
+        file.write_text(workflow)
+        log = self.folder / f"run-{run_id}.log"
+        client = Process(self._start(log, "run", str(file), "--run-id", run_id, *self.options), log)
+        self._clients.append(client)
+        return client
+
+    def _start(self, log: Path, *arguments: str) -> "subprocess.Popen[bytes]":
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                [*PODIUM, "worker", *self.options, *more],
+            return subprocess.Popen(
+                [*PODIUM, *arguments],
                 cwd=self.workspace,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
@@ -106,11 +136,6 @@ class Site:
                 stderr=output,
                 preexec_fn=_die_with_parent,
             )
-        worker = WorkerProcess(process, log)
-        self._workers.append(worker)
-        until(lambda: "ready" in worker.output or not worker.is_alive, "the worker to be ready")
-        assert worker.is_alive, worker.output
-        return worker
 
     def podium(self, *arguments: str, code: int | None = 0) -> "subprocess.CompletedProcess[str]":
         done = subprocess.run(
@@ -128,24 +153,9 @@ class Site:
     def signal(self, verb: str, run_id: str, *more: str) -> None:
         self.podium(verb, run_id, *more, "--store", self.store, "--runs", str(self.runs))
 
-    def begin(self, workflow: str, run_id: str) -> "subprocess.Popen[str]":
-        """`podium run`, which follows the run until it is over."""
-        file = self.workspace / f"{run_id}.yaml"
-        file.write_text(workflow)
-        return subprocess.Popen(
-            [*PODIUM, "run", str(file), "--run-id", run_id, *self.options],
-            cwd=self.workspace,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=_die_with_parent,
-        )
-
     def close(self) -> None:
-        for worker in self._workers:
-            worker.end()
+        for process in (*self._clients, *self._workers):
+            process.end()
         if self._starter is not None:
             self._starter.kill()
             self._starter.communicate()
@@ -188,7 +198,7 @@ class Site:
         async def read(store: Store) -> list[EventRecord]:
             return await store.read(RunId(run_id), limit=1_000_000)
 
-        return asyncio.run(self._with_store(read))
+        return asyncio.run(self.with_store(read))
 
     def events_of(self, run_id: str) -> list[str]:
         """`StepStarted A`, `RunCompleted`; empty if there is no such run yet."""
@@ -196,7 +206,19 @@ class Site:
             return [f"{one.event_type} {one.step_id or ''}".strip() for one in self.log_of(run_id)]
         return []
 
-    async def _with_store(self, use: Callable[[Store], Any]) -> Any:
+    def wait_for(self, run_id: str, event: str, times: int = 1, seconds: float = PATIENCE) -> None:
+        until(lambda: self.events_of(run_id).count(event) >= times, f"{event} of {run_id}", seconds)
+
+    def send(self, run_id: str, signal_type: str, **payload: Any) -> None:
+        """As the commands do, without the time that a process takes to start."""
+
+        async def send(store: Store) -> None:
+            parts = use_case_parts(store, self.runs, print)
+            await signal_run(parts, DEFAULT_TENANT, run_id, signal_type, **payload)
+
+        asyncio.run(self.with_store(send))
+
+    async def with_store(self, use: Callable[[Store], Any]) -> Any:
         store = await open_store(self.store)
         try:
             return await use(store)
