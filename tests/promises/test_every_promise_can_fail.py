@@ -187,6 +187,10 @@ CHANGES = [
         swap("stores/memory.py:MemoryStore.start_attempt", "kept.row.status is RunStatus.PAUSED", "False"),
     ),
     Change(
+        "an_attempt_starts_together_with_the_end_of_the_pause",
+        swap("stores/rules.py:keys_of_starts", "write.event_type != EventType.RUN_RESUMED", "True"),
+    ),
+    Change(
         "an_attempt_that_another_worker_holds_is_not_given_away",
         swap("stores/memory.py:MemoryStore.start_attempt", "self._is_live(kept, claim.name)", "False"),
     ),

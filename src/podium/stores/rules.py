@@ -7,6 +7,7 @@ PostgreSQL cannot drift apart.
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -82,8 +83,9 @@ def other_ends(run: RunIdentity, write: EventWrite) -> tuple[str, ...]:
 
 
 def keys_of_starts(writes: Sequence[EventWrite]) -> list[str]:
-    """Keys of the attempts' starts among these."""
-    return [write.idempotency_key for write in writes if write.event_type == EventType.STEP_STARTED]
+    """Keys of the attempts' starts among these that a pause forbids: behind a RunResumed the run is not paused."""
+    paused = takewhile(lambda write: write.event_type != EventType.RUN_RESUMED, writes)
+    return [write.idempotency_key for write in paused if write.event_type == EventType.STEP_STARTED]
 
 
 def keys_of_ends(run: RunIdentity, claim: AttemptClaim) -> tuple[str, ...]:

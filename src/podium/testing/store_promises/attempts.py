@@ -57,6 +57,19 @@ class AttemptPromises:
 
         world.run(scenario())
 
+    def test_an_attempt_starts_together_with_the_end_of_the_pause(self, world: World) -> None:
+        """Its worker records what was decided before it, RunResumed included."""
+
+        async def scenario() -> None:
+            lease = await started(world.store)
+            await world.store.append(R1, [event("r1", "RunPaused")], fence=lease.fence)
+            writes = [event("r1", "RunResumed"), event("r1", "StepStarted", "a")]
+            resumed = await world.other.start_attempt(R1, writes, fence=lease.fence, claim=_claim())
+            assert (resumed.lease is not None, resumed.is_paused) == (True, False)
+            assert (await types_in(world.store))[-2:] == ["RunResumed", "StepStarted"]
+
+        world.run(scenario())
+
     def test_an_attempt_that_another_worker_holds_is_not_given_away(self, world: World) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
