@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from podium.ports.provider import Provider, Providers
     from podium.ports.secrets import SecretLookup
     from podium.providers.prices import Price
+    from podium.runtime.plan_loading import PlanLoader
     from podium.runtime.preflight import Readiness
     from podium.runtime.tasks.recordings import Recordings
 
@@ -372,6 +373,16 @@ def plan_source() -> "PlanSource":
     from podium.plan_sources.places import PlacesOfPlans
 
     return PlacesOfPlans(lambda: configuration().plans or PlanPlaces())
+
+
+@cache
+def plan_loader() -> "PlanLoader":
+    """Fetches and verifies published plans; one for the process, so that each is fetched once."""
+    from podium.log.times import timestamp
+    from podium.runtime.plan_loading import PlanLoader
+
+    clock = system_clock()
+    return PlanLoader(plan_source(), lambda: timestamp(clock.now()))
 
 
 def recordings_in(record: Path | None, replay: Path | None, *, goes_on: bool) -> "Recordings | None":

@@ -135,6 +135,15 @@ FAULTS: Final[list[Fault]] = [
         drop("operations/plans.py:fetch_plan", "check_capabilities(...)"),
     ),
     fault(
+        "G34",
+        "a plan for another engine is run",
+        swap(
+            "plan/capabilities.py:check_capabilities",
+            "plan.metadata.target_adapter not in ('any', adapter)",
+            "False",
+        ),
+    ),
+    fault(
         "PR05",
         "what is published is not compared with what is there",
         swap(

@@ -12,12 +12,11 @@ from podium.cli.output import print_diagnostics, print_json
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
 from podium.log.plan_refs import PlanRef
-from podium.log.times import timestamp
 from podium.operations.plans import fetch_plan, is_uri, publish_plan
 from podium.operations.workflows import load_workflow
-from podium.runtime.plan_loading import FetchedPlan, PlanLoader
+from podium.runtime.plan_loading import FetchedPlan
 from podium.text import visible
-from podium.wiring import installed_providers, plan_source, system_clock
+from podium.wiring import installed_providers, plan_loader, plan_source
 
 
 @click.command()
@@ -74,6 +73,4 @@ def _describe(ref: PlanRef, *, is_new: bool) -> None:
 def fetched(given: str, engine: str) -> FetchedPlan:
     """The plan that `--plan` names, for an engine: `URI#sha256=HASH`, or a file with a reference. It is verified."""
     content = None if is_uri(given) else read_file(given)[1]
-    clock = system_clock()
-    loader = PlanLoader(plan_source(), lambda: timestamp(clock.now()))
-    return asyncio.run(fetch_plan(loader, given, content, engine=engine))
+    return asyncio.run(fetch_plan(plan_loader(), given, content, engine=engine))

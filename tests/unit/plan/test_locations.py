@@ -282,7 +282,7 @@ def test_localhost_may_have_loopback_addresses_only_on_a_laptop() -> None:
         check_address(location, "10.0.0.1", LAPTOP)
 
 
-@pytest.mark.rule("PR01")
+@pytest.mark.rule("PR02")
 def test_a_redirect_may_have_a_signature_and_never_leaves_https() -> None:
     signed = locate("https://eu.mirror.example.com/a.json?sig=1", PLACES, redirected=True)
     before = locate("https://plans.example.com/releases/a.json", PLACES)

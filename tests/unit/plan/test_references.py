@@ -268,6 +268,29 @@ def test_a_reference_is_used_until_it_expires() -> None:
         check_usable(ref, "2026-01-01T12:00:00.000000Z")
 
 
+@pytest.mark.rule("G34")
+@pytest.mark.parametrize(
+    ("target", "engine", "runs"),
+    [
+        ("any", "local", True),
+        ("any", "temporal", True),
+        ("local", "local", True),
+        ("temporal", "temporal", True),
+        ("temporal", "local", False),
+        ("local", "temporal", False),
+        ("conductor", "temporal", False),
+    ],
+)
+def test_a_plan_is_run_by_the_engine_that_it_names(target: str, engine: str, runs: bool) -> None:
+    content = tampered(lambda p: p["metadata"].update(targetAdapter=target))
+    plan = read_plan(content)
+    if runs:
+        check_capabilities(plan, engine)
+        return
+    with pytest.raises(CapabilityNotSupported, match=f"for the engine '{target}', and this is '{engine}'"):
+        check_capabilities(plan, engine)
+
+
 def test_an_engine_says_what_it_does_not_have() -> None:
     with pytest.raises(CapabilityNotSupported, match=r"needs approval, which the engine 'small'"):
         check_capabilities(
