@@ -9,7 +9,6 @@ from bench.temporal_workers import NOTHING
 from podium.engines.temporal.client import connect, start_execution
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.engine import TemporalEngine
-from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import workflow_id
 from podium.language.workflow import read_workflow
 from podium.log.ids import RunId
@@ -50,7 +49,7 @@ class Podium:
 
     async def start(self, plan: Plan, inputs: dict[str, object] | None = None) -> RunId:
         run_id = await self._engine.create(RunRequest(plan, inputs or {}))
-        await start_execution(self.client, RunArgs(run_id, self._queues.attempts), self._queues.decisions)
+        await start_execution(self.client, (await self.store.get_run(run_id)).identity, self._queues)
         return run_id
 
     async def wait(self, run_id: RunId) -> None:

@@ -14,11 +14,13 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
+from podium.engines.temporal.attributes import attributes_of
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.converter import data_converter
 from podium.engines.temporal.messages import RunArgs
-from podium.engines.temporal.names import workflow_id, workflow_type
+from podium.engines.temporal.names import Queues, workflow_id, workflow_type
 from podium.errors import InvalidConfiguration, PodiumError
+from podium.log.events import RunIdentity
 from podium.ports.store import Contents
 from podium.runtime import holders
 from podium.text import reason_of
@@ -178,14 +180,16 @@ async def is_open(client: Client, run_id: str) -> bool:
     return found.status is WorkflowExecutionStatus.RUNNING
 
 
-async def start_execution(client: Client, args: RunArgs, queue: str) -> bool:
+async def start_execution(client: Client, run: RunIdentity, queues: Queues) -> bool:
     """False if the run has an open execution already."""
+    args = RunArgs(run.run_id, queues.attempts)
     try:
         await client.start_workflow(
             workflow_type(),
             args,
             id=workflow_id(args.run_id),
-            task_queue=queue,
+            task_queue=queues.decisions,
+            search_attributes=await attributes_of(client, run),
             id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             task_timeout=_TASK_TIMEOUT,

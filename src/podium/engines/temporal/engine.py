@@ -15,7 +15,6 @@ from podium.engines.parts import LocalParts
 from podium.engines.temporal import client as temporal
 from podium.engines.temporal.client import ExecutionExists
 from podium.engines.temporal.connection import Connection
-from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import Queues, workflow_id
 from podium.errors import ConcurrencyLimit, StoreUnavailable
 from podium.log.engines import TEMPORAL, TemporalRunRef
@@ -107,7 +106,7 @@ class TemporalEngine:
             await temporal.require_worker(client, self._connection, queue)
         if reopening.is_wanted:
             await self._reopen(reopening, run)
-        await temporal.start_execution(client, RunArgs(run_id, queues.attempts), queues.decisions)
+        await temporal.start_execution(client, run.identity, queues)
         control = _Control(self._parts, run_id)
         if on_driving is not None:
             on_driving(control)

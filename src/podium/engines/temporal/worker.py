@@ -19,8 +19,8 @@ from podium.engines.hosting import prepare_for_worker
 from podium.engines.parts import LocalParts
 from podium.engines.temporal import client as temporal
 from podium.engines.temporal.activities import RunActivities
+from podium.engines.temporal.attributes import register
 from podium.engines.temporal.connection import Connection
-from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import Queues
 from podium.engines.temporal.opening import Opening
 from podium.engines.temporal.sandbox import RunSandbox
@@ -60,6 +60,7 @@ class TemporalWorker:
     async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
         """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
         client = await temporal.connect(self._connection, self._store)
+        await register(client)
         runs = HostedRuns(prepare_for_worker(self._parts))
         self._views = FollowedViews(self._parts, on_end=runs.close_if_idle)
         runs.on_open = self._views.follow
@@ -136,10 +137,10 @@ class TemporalWorker:
         queues = Queues.of_run(run)
         if queues is None or queues.decisions not in self.queues.served or run.head < 2:
             return  # another worker's, or about to be started by who created it
-        if not await temporal.is_open(client, run_id):
-            args = RunArgs(run_id, queues.attempts)
-            if await temporal.start_execution(client, args, queues.decisions):
-                _LOG.warning("run %s had no execution on the server; a new one was started", run_id)
+        if await temporal.is_open(client, run_id):
+            return
+        if await temporal.start_execution(client, run.identity, queues):
+            _LOG.warning("run %s had no execution on the server; a new one was started", run_id)
 
 
 @contextlib.contextmanager

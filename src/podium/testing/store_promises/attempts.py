@@ -51,9 +51,14 @@ class AttemptPromises:
             # One that had started before the pause continues, also with another worker.
             again = await world.other.start_attempt(R1, at_work, fence=lease.fence, claim=_claim())
             assert again.lease is not None
-            await world.store.append(R1, [event("r1", "RunResumed")], fence=lease.fence)
-            resumed = await world.other.start_attempt(R1, late, fence=lease.fence, claim=_claim(step="b"))
+            # With the decision to resume, or after it, the attempt starts.
+            resume = [event("r1", "RunResumed"), *late]
+            resumed = await world.other.start_attempt(R1, resume, fence=lease.fence, claim=_claim(step="b"))
             assert resumed.lease is not None
+            then = [event("r1", "StepStarted", "c")]
+            assert (
+                await world.store.start_attempt(R1, then, fence=lease.fence, claim=_claim(step="c"))
+            ).lease is not None
 
         world.run(scenario())
 
