@@ -2,9 +2,9 @@
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 from urllib.parse import unquote
+from uuid import uuid4
 
 from podium.files import FileNotUsable, read_regular
 from podium.plan.locations import Location, PlanPlaces, PlanUriNotAllowed
@@ -34,15 +34,20 @@ class PlanFiles:
     def write_new(self, location: Location, content: bytes) -> bool:
         """False if there is a file of this name. It appears with all its bytes, or not at all."""
         path = self._inside(location)
+        made = path.with_name(f".podium-{uuid4().hex}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".podium-", delete=False) as gathered:
+            # Not a private temporary file: plans are for all whom the umask allows.
+            with made.open("xb") as gathered:
                 gathered.write(content)
                 gathered.flush()
                 os.fsync(gathered.fileno())
-            return _link(Path(gathered.name), path)
+            return _link(made, path)
         except OSError as error:
             raise _cannot("write", location, error) from error
+        finally:
+            with contextlib.suppress(OSError):
+                made.unlink()
 
     def _inside(self, location: Location) -> Path:
         """The file with links followed, if it stays below the root."""
@@ -60,21 +65,10 @@ class PlanFiles:
 
 def _link(made: Path, path: Path) -> bool:
     try:
-        made.chmod(0o666 & ~_umask())
         path.hardlink_to(made)
     except FileExistsError:
         return False
-    finally:
-        with contextlib.suppress(OSError):
-            made.unlink()
     return True
-
-
-def _umask() -> int:
-    """Of a temporary file only its owner may read; plans are for all whom the umask allows."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _cannot(what: str, location: Location, error: Exception) -> PlanUnavailable:
