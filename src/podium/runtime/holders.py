@@ -107,6 +107,11 @@ def start_of(pid: int) -> int:
     return seen.began if seen is not None else 0
 
 
+def process_space() -> str:
+    """Within it a process has one number, and numbers of ended processes are given again."""
+    return f"{boot_id()}:{_pid_namespace()}"
+
+
 @cache
 def boot_id() -> str:
     try:

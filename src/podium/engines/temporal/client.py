@@ -19,10 +19,10 @@ from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.converter import data_converter
 from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import Queues, workflow_id, workflow_type
+from podium.engines.temporal.worker_names import is_gone
 from podium.errors import InvalidConfiguration, PodiumError
 from podium.log.events import RunIdentity
 from podium.ports.store import Contents
-from podium.runtime import holders
 from podium.text import reason_of
 
 _CONNECT_SECONDS: Final = 10.0
@@ -152,7 +152,7 @@ async def require_worker(client: Client, connection: Connection, queue: str) -> 
 async def has_worker(client: Client, queue: str) -> bool:
     """The server remembers workers for minutes; one that lives has asked for work within the last one.
 
-    A worker is named like the owner of a lease, so that of this host it is known at once whether it still exists.
+    Of one of this host its name says whether it still exists.
     """
     request = DescribeTaskQueueRequest(
         namespace=client.namespace,
@@ -161,7 +161,7 @@ async def has_worker(client: Client, queue: str) -> bool:
     )
     found = await client.workflow_service.describe_task_queue(request, timeout=_CALL)
     return any(
-        time.time() - one.last_access_time.seconds < _POLL_SECONDS and not holders.is_gone(one.identity)
+        time.time() - one.last_access_time.seconds < _POLL_SECONDS and not is_gone(one.identity)
         for one in found.pollers
     )
 

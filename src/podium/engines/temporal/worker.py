@@ -24,13 +24,13 @@ from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.names import Queues
 from podium.engines.temporal.opening import Opening
 from podium.engines.temporal.sandbox import RunSandbox
+from podium.engines.temporal.worker_names import worker_name
 from podium.engines.temporal.workflow import RunWorkflow
 from podium.errors import PodiumError
 from podium.log.engines import TEMPORAL
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine.following import is_signal_wake_up
-from podium.runtime import holders
 from podium.runtime.attempts import Attempts
 from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
@@ -85,7 +85,7 @@ class TemporalWorker:
         return Worker(
             client,
             task_queue=queue,
-            identity=holders.new_owner(),
+            identity=worker_name(),
             workflows=[RunWorkflow],
             activities=activities.all(),
             workflow_runner=RunSandbox(),
