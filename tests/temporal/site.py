@@ -108,10 +108,12 @@ class Site:
         place = ["--address", self.server.address, "--namespace", self.namespace, "--queue", "tests"]
         return ["--engine", "temporal", *place, "--store", self.store, "--runs", str(self.runs)]
 
-    def start_worker(self, *more: str) -> WorkerProcess:
+    def start_worker(self, *more: str, wait: bool = True) -> WorkerProcess:
         log = self.folder / f"worker-{len(self._workers) + 1}.log"
         worker = WorkerProcess(self._start(log, "worker", *self.options, *more), log)
         self._workers.append(worker)
+        if not wait:
+            return worker
         until(lambda: "ready" in worker.output or not worker.is_alive, "the worker to be ready")
         assert worker.is_alive, worker.output
         return worker
