@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
     from podium.engines.temporal.worker import TemporalWorker
     from podium.runtime.outages import OUTAGE
     from podium.stores.sqlite import SqliteStore
-    from podium.wiring import payload_store, system_clock
+    from podium.wiring import payload_store, plan_loader, system_clock
 
 HAND_QUEUE: Final = "hand"
 NOTHING: Final = "bench:nothing"
@@ -113,7 +113,11 @@ def _say_ready() -> None:
 async def _serve_podium(address: str, folder: Path) -> None:
     store = await SqliteStore.open(database(folder))
     worker = TemporalWorker(
-        parts(store, folder), Connection(address), queues(folder), drain=timedelta(seconds=1)
+        parts(store, folder),
+        Connection(address),
+        queues(folder),
+        plan_loader().plan_of,
+        drain=timedelta(seconds=1),
     )
     await worker.serve(asyncio.Event(), _say_ready)
 

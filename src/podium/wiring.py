@@ -252,7 +252,8 @@ def temporal_worker(
     from podium.engines.temporal.worker import TemporalWorker
 
     queues = _queues(connection, url, shared=shared_runs)
-    return TemporalWorker(_worker_parts(store, runs), connection, queues, drain=timedelta(seconds=drain))
+    parts, plan_of = _worker_parts(store, runs), plan_loader().plan_of
+    return TemporalWorker(parts, connection, queues, plan_of, drain=timedelta(seconds=drain))
 
 
 def _require_temporal() -> None:

@@ -17,6 +17,7 @@ from podium.engines.temporal.worker import TemporalWorker
 from podium.log.events import EventRecord
 from podium.plan.plan import Plan
 from podium.stores.sqlite import SqliteStore
+from podium.wiring import plan_loader
 from services import temporal
 from services.temporal import TemporalServer
 from tests.servers import need
@@ -53,7 +54,13 @@ def carry_out(server: TemporalServer, folder: Path, plan: Plan) -> tuple[list[Ev
     async def carried_out() -> tuple[list[EventRecord], list[History]]:
         store = await SqliteStore.open(workers.database(folder))
         parts, queues = workers.parts(store, folder), workers.queues(folder)
-        worker = TemporalWorker(parts, Connection(server.address), queues, drain=timedelta(seconds=1))
+        worker = TemporalWorker(
+            parts,
+            Connection(server.address),
+            queues,
+            plan_loader().plan_of,
+            drain=timedelta(seconds=1),
+        )
         stop, ready = asyncio.Event(), asyncio.Event()
         serving = asyncio.create_task(worker.serve(stop, ready.set))
         await ready.wait()

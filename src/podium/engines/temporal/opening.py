@@ -4,7 +4,8 @@ A run that cannot start here (its plan is not the one it was created with, or so
 with the reason in its log. Otherwise its execution would fail and the run would stay pending for ever.
 """
 
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
 
 from podium.engines.hosting import PreparedRun, prepare_run
 from podium.engines.parts import LocalParts
@@ -21,23 +22,28 @@ from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.answers import failure_payload
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
+from podium.ports.plan_source import PlanUnavailable
+from podium.ports.store import Contents
 from podium.runtime import holders
 from podium.runtime.alerts import Alerting
 from podium.runtime.checkpoints import encode_machine
 from podium.runtime.lock import RunLocked
-from podium.runtime.plan_file import load_plan
 from podium.runtime.replaying import replayed
 from podium.runtime.slots import CONCURRENCY_LIMIT, SlotWaiter
 from podium.runtime.world import World
 from podium.runtime.writing import new_event
 
+PlanOf: TypeAlias = Callable[[Run, Contents], Awaitable[Plan]]
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class Opening:
-    def __init__(self, parts: LocalParts) -> None:
+    """`plan_of`: where plans come from, and are verified again: the store, or where they were published."""
+
+    def __init__(self, parts: LocalParts, plan_of: PlanOf) -> None:
         self._parts = parts
         self._store = parts.store
+        self._plan_of = plan_of
 
     async def open(self, args: RunArgs, workflow_id: str) -> OpenedRun:
         run = await self._store.get_run(RunId(args.run_id))
@@ -45,10 +51,12 @@ class Opening:
             return _over(run)
         owner = holders.workflow_owner(TEMPORAL, workflow_id)
         try:
-            plan = await load_plan(self._store, self._parts.directory(args.run_id), run)
-        except StoreUnavailable:
-            raise
+            plan = await self._plan_of(run, self._store)
         except PodiumError as error:
+            if isinstance(error, StoreUnavailable) or (
+                isinstance(error, PlanUnavailable) and error.retryable
+            ):
+                raise
             await Alerting(self._store, self._parts.clock).raise_alert(
                 run.identity.run_id, Alert(AlertCode.PLAN_REFUSED, error.code, str(error))
             )

@@ -22,7 +22,7 @@ from podium.engines.temporal.activities import RunActivities
 from podium.engines.temporal.attributes import register
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.names import Queues
-from podium.engines.temporal.opening import Opening
+from podium.engines.temporal.opening import Opening, PlanOf
 from podium.engines.temporal.sandbox import RunSandbox
 from podium.engines.temporal.worker_names import worker_name
 from podium.engines.temporal.workflow import RunWorkflow
@@ -48,9 +48,16 @@ class TemporalWorker:
     """`on_ready` is called when it serves its queues."""
 
     def __init__(
-        self, parts: LocalParts, connection: Connection, queues: Queues, *, drain: timedelta
+        self,
+        parts: LocalParts,
+        connection: Connection,
+        queues: Queues,
+        plan_of: PlanOf,
+        *,
+        drain: timedelta,
     ) -> None:
         self._parts = parts
+        self._plan_of = plan_of
         self._store = parts.store
         self._connection = connection
         self.queues = queues
@@ -65,7 +72,7 @@ class TemporalWorker:
         self._views = FollowedViews(self._parts, on_end=runs.close_if_idle)
         runs.on_open = self._views.follow
         attempts = Attempts(self._parts, runs)
-        activities = RunActivities(Opening(self._parts), attempts)
+        activities = RunActivities(Opening(self._parts, self._plan_of), attempts)
         async with contextlib.AsyncExitStack() as running:
             for queue in self.queues.served:
                 await running.enter_async_context(self._worker(client, queue, activities))

@@ -1,0 +1,52 @@
+"""Plans of runs on Temporal: the worker verifies again what the client has verified, and a wrong plan runs nothing."""
+
+import contextlib
+import sqlite3
+from hashlib import sha256
+from pathlib import Path
+
+from podium.log.payloads import RunEnd, payload_of
+from tests.temporal.site import Site, until
+
+WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: A, command: [touch, ran.txt]}]\n'
+
+
+def _published(site: Site, folder: Path) -> tuple[Path, str]:
+    """A plan in a folder of plans, and its reference."""
+    plans = folder / "plans"
+    plans.mkdir()
+    config = folder / "config.yaml"
+    config.write_text(f"plans: {{file_root: {plans}}}\n")
+    site.environment["PODIUM_CONFIG"] = str(config)
+    (site.workspace / "w.yaml").write_text(WORKFLOW)
+    plan = plans / "w.json"
+    site.podium("publish", "w.yaml", "--to", plan.as_uri())
+    return plan, f"{plan.as_uri()}#sha256={sha256(plan.read_bytes()).hexdigest()}"
+
+
+def test_a_published_plan_runs_on_temporal(site: Site, tmp_path: Path) -> None:
+    _, reference = _published(site, tmp_path)
+    site.start_worker()
+    site.podium("run", "--plan", reference, "--run-id", "r", *site.options)
+    assert site.events_of("r")[-1] == "RunCompleted"
+    assert (site.workspace / "ran.txt").exists()
+
+
+def test_a_plan_that_was_changed_in_the_store_fails_the_run_and_runs_nothing(site: Site) -> None:
+    worker = site.start_worker()
+    # Frozen, so that the plan is changed between the client's check and the worker's.
+    worker.freeze()
+    site.begin(WORKFLOW, "r")
+    until(lambda: site.events_of("r") == ["RunQueued"], "the run to be created")
+    with contextlib.closing(sqlite3.connect(site.store)) as database, database:
+        kept = database.execute("SELECT number, content FROM contents").fetchall()
+        plans = [(content.replace(b"ran.txt", b"bad.txt"), number) for number, content in kept]
+        database.executemany("UPDATE contents SET content = ? WHERE number = ?", plans)
+    worker.thaw()
+    until(lambda: site.events_of("r")[-1] == "RunFailed", "the run to be refused")
+    log = site.log_of("r")
+    assert [record.event_type for record in log] == ["RunQueued", "AlertRaised", "RunFailed"]
+    error = payload_of(log[-1], RunEnd).error
+    assert error is not None
+    assert error.code.startswith("PLAN_")
+    assert not (site.workspace / "bad.txt").exists()
