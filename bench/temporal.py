@@ -80,9 +80,11 @@ async def _compare(report: Report, server: temporal.TemporalServer, folder: Path
     }
     try:
         ids = {name: await side.perform() for name, side in sides.items()}  # to warm up
+        turn = list(sides.values())
         for _ in range(_ROUNDS):
-            for side in sides.values():
+            for side in turn:
                 await _measure(side, server.pid)
+            turn.reverse()
         await _report(report, plain, sides, ids, limit)
     finally:
         for side in sides.values():
