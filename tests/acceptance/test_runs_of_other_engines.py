@@ -55,7 +55,7 @@ def types(place: Place) -> list[str]:
     return [event["eventType"] for event in place.events()]
 
 
-@pytest.mark.rule("G45")
+@pytest.mark.rule("G45", "EN11")
 @pytest.mark.parametrize("with_lease", [True, False])
 def test_resume_does_not_drive_it_whether_its_lease_is_held_or_not(place: Place, with_lease: bool) -> None:
     hand_over(place, with_lease=with_lease)
@@ -66,6 +66,7 @@ def test_resume_does_not_drive_it_whether_its_lease_is_held_or_not(place: Place,
     assert types(place) == before
 
 
+@pytest.mark.rule("EN11")
 def test_no_view_says_that_it_has_no_driver(place: Place) -> None:
     hand_over(place, with_lease=False)
     for command in (("why", place.run_id), ("runs", "list"), ("runs", "show", place.run_id)):
@@ -76,6 +77,7 @@ def test_no_view_says_that_it_has_no_driver(place: Place) -> None:
     assert listed[0]["driver"]["isAlive"] is True
 
 
+@pytest.mark.rule("EN11")
 def test_cancel_asks_its_workflow_and_does_not_stop_it_here(place: Place) -> None:
     hand_over(place, with_lease=False)
     before = types(place)
@@ -84,6 +86,7 @@ def test_cancel_asks_its_workflow_and_does_not_stop_it_here(place: Place) -> Non
     assert not (place.folder / "story").exists()
 
 
+@pytest.mark.rule("EN11")
 def test_a_paused_one_is_resumed_where_it_is_and_followed(place: Place) -> None:
     place.run("pause", place.run_id)
     hand_over(place, with_lease=True)
@@ -96,6 +99,7 @@ def test_a_paused_one_is_resumed_where_it_is_and_followed(place: Place) -> None:
     assert types(place) == [*before, "SignalAccepted"]
 
 
+@pytest.mark.rule("EN11")
 def test_an_ended_one_is_not_reopened_here(place: Place) -> None:
     place.run("cancel", place.run_id)
     hand_over(place, with_lease=False)
@@ -104,6 +108,7 @@ def test_an_ended_one_is_not_reopened_here(place: Place) -> None:
     assert types(place) == before
 
 
+@pytest.mark.rule("EN11", "G45")
 def test_a_python_program_cannot_drive_it_either(place: Place) -> None:
     hand_over(place, with_lease=False)
 
@@ -112,7 +117,7 @@ def test_a_python_program_cannot_drive_it_either(place: Place) -> None:
 
         store = await open_store(str(place.runs / "podium.db"))
         try:
-            await local_engine(store, system_clock(), place.runs).drive(RunId(place.run_id))
+            await local_engine(store, system_clock(), place.runs).drive(RunId(place.run_id), no_wait=True)
         finally:
             await store.close()
 

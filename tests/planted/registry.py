@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tests.planted import (
+    engines,
     language,
     language_flow,
     language_steps,
@@ -37,6 +38,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "machine": machine.FAULTS,
     "operating": operating.FAULTS,
     "plans": plans.FAULTS,
+    "engines": engines.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
 SAMPLE_SIZE: Final = 24

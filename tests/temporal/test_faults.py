@@ -84,6 +84,7 @@ def test_a_worker_is_killed_after_the_work_of_a_step(site: Site) -> None:
     case.finish()
 
 
+@pytest.mark.rule("EN08")
 def test_a_worker_that_is_stopped_lets_its_steps_end(site: Site) -> None:
     first = site.start_worker()
     case = Case(site, SEQUENCE)
@@ -171,7 +172,7 @@ def test_the_store_is_unavailable_for_twenty_seconds(
     assert case.marks.count("begin") == 3
 
 
-@pytest.mark.rule("G13")
+@pytest.mark.rule("G13", "EN15")
 def test_an_execution_that_was_terminated_by_hand_is_replaced(site: Site) -> None:
     site.start_worker()
     case = Case(site, SEQUENCE)

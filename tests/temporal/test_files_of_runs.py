@@ -58,6 +58,7 @@ def wait_for_status(folder: Path, status: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.rule("EN10")
 def test_the_directory_of_a_run_shows_it_while_it_waits_and_when_it_has_ended(
     tmp_path: Path, server: TemporalServer
 ) -> None:

@@ -86,6 +86,7 @@ def bytes_per_event(history: History) -> float:
     return size(history) / len(history)
 
 
+@pytest.mark.rule("EN12", "EN13")
 def test_a_sequence_continues_in_new_executions_and_each_of_them_costs_the_same(
     server: TemporalServer, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_sequence_continues_in_new_executions_and_each_of_them_costs_the_same(
     assert defects(found, MARK.encode()) == []
 
 
+@pytest.mark.rule("EN12", "EN13")
 def test_a_loop_with_workers_carries_out_every_item_once_and_continues_in_a_new_execution_after_it(
     server: TemporalServer, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ import sqlite3
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from podium.log.payloads import RunEnd, payload_of
 from tests.temporal.site import Site, until
 
@@ -24,6 +26,7 @@ def _published(site: Site, folder: Path) -> tuple[Path, str]:
     return plan, f"{plan.as_uri()}#sha256={sha256(plan.read_bytes()).hexdigest()}"
 
 
+@pytest.mark.rule("G19")
 def test_a_published_plan_runs_on_temporal(site: Site, tmp_path: Path) -> None:
     _, reference = _published(site, tmp_path)
     site.start_worker()
@@ -32,6 +35,7 @@ def test_a_published_plan_runs_on_temporal(site: Site, tmp_path: Path) -> None:
     assert (site.workspace / "ran.txt").exists()
 
 
+@pytest.mark.rule("G19", "EN20")
 def test_a_plan_that_was_changed_in_the_store_fails_the_run_and_runs_nothing(site: Site) -> None:
     worker = site.start_worker()
     # Frozen, so that the plan is changed between the client's check and the worker's.

@@ -28,6 +28,7 @@ def _unused_address() -> str:
         return f"127.0.0.1:{free.getsockname()[1]}"
 
 
+@pytest.mark.rule("EN16")
 def test_a_server_that_does_not_answer(site: Site) -> None:
     address = _unused_address()
     said = _refused(site, "--address", address, code=69)
@@ -36,16 +37,19 @@ def test_a_server_that_does_not_answer(site: Site) -> None:
     assert "--address" in said
 
 
+@pytest.mark.rule("EN16")
 def test_an_address_that_is_none(site: Site) -> None:
     assert _refused(site, "--address", "not an address", code=69).startswith("ENGINE_UNAVAILABLE")
 
 
+@pytest.mark.rule("EN16")
 def test_a_server_without_tls_that_is_asked_with_it(site: Site) -> None:
     said = _refused(site, "--tls", code=69)
     assert said.startswith("ENGINE_UNAVAILABLE")
     assert "--tls" in said
 
 
+@pytest.mark.rule("EN16")
 def test_a_certificate_that_cannot_be_used(site: Site, tmp_path: Path) -> None:
     broken = tmp_path / "ca.pem"
     broken.write_text("not a certificate")
@@ -56,18 +60,21 @@ def test_a_certificate_that_cannot_be_used(site: Site, tmp_path: Path) -> None:
     assert "missing.pem" in missing
 
 
+@pytest.mark.rule("EN16")
 def test_an_api_key_that_cannot_be_read(site: Site, tmp_path: Path) -> None:
     said = _refused(site, "--api-key-file", str(tmp_path / "missing"), code=78)
     assert said.startswith("CONFIG_INVALID")
     assert "--api-key-file" in said
 
 
+@pytest.mark.rule("EN16")
 def test_an_api_key_is_never_printed(site: Site, tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("s3cret-key-of-mine\n")
     assert "s3cret" not in _refused(site, "--api-key-file", str(key), code=69)
 
 
+@pytest.mark.rule("EN16")
 def test_an_unknown_namespace(site: Site) -> None:
     said = _refused(site, "--namespace", "nowhere", code=78)
     assert said.startswith("ENGINE_REFUSED")
@@ -75,12 +82,14 @@ def test_an_unknown_namespace(site: Site) -> None:
     assert "--namespace" in said
 
 
+@pytest.mark.rule("EN16")
 def test_a_queue_without_a_worker(site: Site) -> None:
     said = _refused(site, code=69)
     assert said.startswith("NO_WORKER")
     assert f"podium worker --engine temporal --address {site.server.address}" in said
 
 
+@pytest.mark.rule("EN16")
 def test_a_worker_of_another_store_is_none(site: Site, tmp_path: Path) -> None:
     site.start_worker()
     other = str(tmp_path / "other.db")
@@ -88,6 +97,7 @@ def test_a_worker_of_another_store_is_none(site: Site, tmp_path: Path) -> None:
     assert said.startswith("NO_WORKER")
 
 
+@pytest.mark.rule("EN16")
 def test_an_execution_id_that_is_in_use(site: Site) -> None:
     site.start_worker()
     site.server.command(
@@ -105,6 +115,7 @@ def test_an_engine_that_does_not_exist(site: Site, words: tuple[str, ...]) -> No
     assert "--engine" in done.stderr
 
 
+@pytest.mark.rule("EN16")
 def test_a_worker_without_a_server_says_so(site: Site) -> None:
     done = site.podium(
         *("worker", "--engine", "temporal", "--address", _unused_address(), "--store", site.store), code=69

@@ -49,6 +49,7 @@ def _replay(name: str, *, seed: str = "0", change: str = "") -> "subprocess.Comp
     )
 
 
+@pytest.mark.rule("EN14")
 @pytest.mark.parametrize("seed", ["1", "2", "3"])
 @pytest.mark.parametrize("name", list(WORKFLOWS))
 def test_a_recorded_execution_decides_the_same_again(name: str, seed: str) -> None:
@@ -57,6 +58,7 @@ def test_a_recorded_execution_decides_the_same_again(name: str, seed: str) -> No
     assert done.returncode == 0, f"{done.stdout}{done.stderr[-2000:]}\n{_MESSAGE}"
 
 
+@pytest.mark.rule("EN14")
 def test_another_order_of_commands_is_noticed() -> None:
     assert _replay("timers", change="# nothing").returncode == 0
     done = _replay("timers", change=_TIMERS_FIRST)

@@ -62,7 +62,7 @@ def test_a_paused_run_with_a_running_step_is_draining(site: Site) -> None:
     assert process.wait() == 0
 
 
-@pytest.mark.rule("G23")
+@pytest.mark.rule("G23", "EN07")
 @pytest.mark.parametrize("force", [False, True], ids=["cancel", "emergency stop"])
 def test_the_processes_of_a_cancelled_run_are_gone_before_it_has_ended(site: Site, *, force: bool) -> None:
     site.start_worker()
@@ -83,6 +83,7 @@ def test_the_processes_of_a_cancelled_run_are_gone_before_it_has_ended(site: Sit
     assert not _processes(site, "cancelled")
 
 
+@pytest.mark.rule("EN07")
 def test_ctrl_c_cancels_a_run_that_workers_carry_out(site: Site) -> None:
     site.start_worker()
     marks = Marks(site.folder, "interrupted")
@@ -114,6 +115,7 @@ def test_no_answer_is_lost(site: Site) -> None:
     _no_wake_up_is_left(site)
 
 
+@pytest.mark.rule("G42")
 def test_a_signal_while_no_worker_runs_is_not_lost(site: Site) -> None:
     worker = site.start_worker()
     header = 'version: "2.0"\nname: asked\n'

@@ -5,6 +5,7 @@ import json
 import sqlite3
 
 import msgspec
+import pytest
 
 from podium.log.engines import TEMPORAL
 from tests.temporal.site import Site, until
@@ -30,6 +31,7 @@ def _begin(site: Site, run_id: str) -> None:
     until(lambda: "StepStarted Ask" in site.events_of(run_id), "the approval")
 
 
+@pytest.mark.rule("EN17")
 def test_a_run_without_a_worker_says_which_one_it_needs(site: Site) -> None:
     worker = site.start_worker()
     _begin(site, "r")
@@ -42,6 +44,7 @@ def test_a_run_without_a_worker_says_which_one_it_needs(site: Site) -> None:
     assert f"podium worker --engine temporal --address {site.server.address}" in shown
 
 
+@pytest.mark.rule("EN14", "EN17")
 def test_a_run_of_older_rules_names_the_worker_that_it_needs(site: Site) -> None:
     site.start_worker()
     _begin(site, "r")
@@ -57,6 +60,7 @@ def test_a_run_of_older_rules_names_the_worker_that_it_needs(site: Site) -> None
     assert "on host 'there'" in reason
 
 
+@pytest.mark.rule("EN17")
 def test_an_execution_that_is_gone_is_named(site: Site) -> None:
     worker = site.start_worker()
     _begin(site, "r")

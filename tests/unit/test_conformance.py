@@ -23,7 +23,11 @@ def test_every_rule_that_code_and_pages_refer_to_has_a_row() -> None:
     root = TABLES.parents[1]
     pages = [root / "README.md", *(root / "docs").rglob("*.md")]
     for file in [*(root / "src").rglob("*.py"), *pages]:
-        named = set(re.findall(r"\b(?:D\d\d|G\d\d|N\d\d|R\d{3}|ES\d\d|NR\d\d|OP\d\d)\b", file.read_text()))
+        named = set(
+            re.findall(
+                r"\b(?:D\d\d|G\d\d|N\d\d|R\d{3}|ES\d\d|EN\d\d|NR\d\d|OP\d\d|PR\d\d)\b", file.read_text()
+            )
+        )
         assert named <= set(rows()), file
 
 

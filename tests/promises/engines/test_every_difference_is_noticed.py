@@ -60,6 +60,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded
     return recorded
 
 
+@pytest.mark.rule("EN18")
 @pytest.mark.parametrize("name", [*IN_ORDER, *AT_ONCE, "paused twice"])
 def test_an_event_that_is_lost_or_repeated_is_noticed(name: str, record: Callable[[str], Recorded]) -> None:
     run = record(name)
@@ -69,6 +70,7 @@ def test_an_event_that_is_lost_or_repeated_is_noticed(name: str, record: Callabl
         assert not run.accepts([*run.log[:place], one, *run.log[place:]]), one
 
 
+@pytest.mark.rule("EN18")
 @pytest.mark.parametrize("name", IN_ORDER)
 def test_two_events_in_another_order_are_noticed(name: str, record: Callable[[str], Recorded]) -> None:
     run = record(name)
@@ -77,6 +79,7 @@ def test_two_events_in_another_order_are_noticed(name: str, record: Callable[[st
         assert not run.accepts(swapped), (one, following)
 
 
+@pytest.mark.rule("EN18")
 @pytest.mark.parametrize("name", [*IN_ORDER, *AT_ONCE])
 def test_another_value_in_a_payload_is_noticed(name: str, record: Callable[[str], Recorded]) -> None:
     run = record(name)
@@ -85,6 +88,7 @@ def test_another_value_in_a_payload_is_noticed(name: str, record: Callable[[str]
         assert not run.accepts([*run.log[:place], planted[place], *run.log[place + 1 :]])
 
 
+@pytest.mark.rule("EN18")
 @pytest.mark.parametrize("name", ["parallel groups", "loops in loops", "for_each at once", "group"])
 def test_the_end_of_a_composite_before_the_end_of_what_is_in_it_is_noticed(
     name: str, record: Callable[[str], Recorded]
@@ -101,6 +105,7 @@ def test_the_end_of_a_composite_before_the_end_of_what_is_in_it_is_noticed(
     assert found
 
 
+@pytest.mark.rule("EN18")
 def test_a_step_of_a_graph_before_what_it_depends_on_is_noticed(record: Callable[[str], Recorded]) -> None:
     run = record("diamond")
     started = next(one for one in run.log if (one.step_id, one.event_type) == ("D", "StepStarted"))
@@ -112,6 +117,7 @@ def test_a_step_of_a_graph_before_what_it_depends_on_is_noticed(record: Callable
     ]
 
 
+@pytest.mark.rule("EN18")
 @pytest.mark.parametrize("name", AT_ONCE)
 def test_concurrent_steps_may_take_any_order(name: str, record: Callable[[str], Recorded]) -> None:
     run = record(name)
@@ -140,6 +146,7 @@ def test_engine_attempts_and_interrupted_attempts_are_not_part_of_a_history(
     assert run.accepts([*run.log[:2], *interrupted, *run.log[2:]])
 
 
+@pytest.mark.rule("EN18")
 def test_an_engine_that_differs_fails_the_suite(tmp_path: Path) -> None:
     """The whole way: an engine that swaps the outputs of two steps."""
 

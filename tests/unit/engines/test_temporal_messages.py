@@ -12,11 +12,13 @@ _RUN = RunId("release-1")
 _START = EventDraft("StepStarted", "build", 1)
 
 
+@pytest.mark.rule("EN12")
 def test_the_order_of_a_plain_step_names_its_path_and_the_lease_only() -> None:
     args = AttemptArgs.of(AttemptOrder(_RUN, "build", 1, before=[_START]), generation=3)
     assert msgspec.json.decode(msgspec.json.encode(args)) == {"path": "build", "generation": 3}
 
 
+@pytest.mark.rule("EN12")
 @pytest.mark.parametrize(
     "order",
     [

@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 
+import pytest
+
 from podium.engines.temporal.worker_names import is_gone, worker_name
 
 _NAME = (
@@ -12,6 +14,7 @@ _NAME = (
 )
 
 
+@pytest.mark.rule("EN16")
 def test_a_name_is_gone_with_its_process() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _NAME], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -26,6 +29,7 @@ def test_a_name_is_gone_with_its_process() -> None:
     assert is_gone(name)
 
 
+@pytest.mark.rule("EN16")
 def test_the_number_of_a_process_that_was_given_again_is_not_the_worker() -> None:
     assert not is_gone(worker_name())
     assert is_gone(f"{worker_name()}0")

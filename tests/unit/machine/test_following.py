@@ -85,6 +85,7 @@ def paths(tasks: list[RunTask]) -> list[str]:
 # --- the log --------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("G40", "EN01")
 def test_records_are_folded_in_the_order_of_the_log_however_they_come() -> None:
     run = Example(FIRST_WINS)
     run.start()
@@ -97,6 +98,7 @@ def test_records_are_folded_in_the_order_of_the_log_however_they_come() -> None:
     assert run.follower.machine.last_seq == len(run.log)
 
 
+@pytest.mark.rule("EN01")
 def test_what_was_folded_changes_nothing_when_it_comes_again() -> None:
     run = Example(TWO_STEPS)
     run.start()
@@ -106,6 +108,7 @@ def test_what_was_folded_changes_nothing_when_it_comes_again() -> None:
     assert not run.follower.has_work()
 
 
+@pytest.mark.rule("EN01")
 def test_an_accepted_gap_ends_where_the_log_was_read() -> None:
     run = Example(ONE_STEP)
     run.start()
@@ -120,6 +123,7 @@ def test_an_accepted_gap_ends_where_the_log_was_read() -> None:
     assert run.follower.machine.last_seq == later.run_seq
 
 
+@pytest.mark.rule("G42")
 def test_a_signal_that_was_folded_needs_no_wake_up() -> None:
     run = Example(ONE_STEP)
     run.start()
@@ -130,6 +134,7 @@ def test_a_signal_that_was_folded_needs_no_wake_up() -> None:
 # --- starting -------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("EN02")
 def test_an_attempt_starts_with_its_event_and_only_once() -> None:
     run = Example(ONE_STEP)
     work = run.start()
@@ -138,6 +143,7 @@ def test_an_attempt_starts_with_its_event_and_only_once() -> None:
     assert run.take() == Work()
 
 
+@pytest.mark.rule("EN02")
 def test_no_more_attempts_start_than_there_are_slots() -> None:
     run = Example(AT_ONCE)
     assert paths(run.start().starts) == ["P/A", "P/B"]
@@ -175,6 +181,7 @@ def test_an_attempt_that_was_refused_because_of_a_pause_is_the_next_to_start() -
     assert (names(again.events), paths(again.starts)) == (["RunResumed", "StepStarted P/A"], ["P/A"])
 
 
+@pytest.mark.rule("EN04")
 def test_an_attempt_that_was_refused_and_is_not_wanted_any_more_has_ended() -> None:
     run = Example(ONE_STEP)
     run.append(EventType.RUN_STARTED, inputs={})
@@ -201,6 +208,7 @@ def _carried() -> tuple[Example, RunTask]:
     return run, work.starts[0]
 
 
+@pytest.mark.rule("EN03")
 def test_what_a_lost_worker_was_to_record_is_recorded_by_the_host() -> None:
     run, task = _carried()
     run.follower.lost(task)
@@ -209,6 +217,7 @@ def test_what_a_lost_worker_was_to_record_is_recorded_by_the_host() -> None:
     assert paths(work.starts) == ["B"]
 
 
+@pytest.mark.rule("EN03")
 def test_decisions_are_recorded_in_their_order_although_a_worker_is_slow() -> None:
     run, task = _carried()
     run.signal("PAUSE")
@@ -218,6 +227,7 @@ def test_decisions_are_recorded_in_their_order_although_a_worker_is_slow() -> No
     assert names(run.take().events) == ["RunResumed", "StepStarted B"]
 
 
+@pytest.mark.rule("EN03")
 def test_nothing_is_left_to_do_once_the_log_has_what_a_lost_worker_was_to_record() -> None:
     run, task = _carried()
     run.signal("PAUSE")
@@ -226,6 +236,7 @@ def test_nothing_is_left_to_do_once_the_log_has_what_a_lost_worker_was_to_record
     assert not run.follower.has_work()
 
 
+@pytest.mark.rule("EN03")
 def test_a_start_that_another_host_recorded_does_not_stand_for_what_a_worker_carries() -> None:
     run, task = _carried()
     run.append("StepStarted", "B")
@@ -233,6 +244,7 @@ def test_a_start_that_another_host_recorded_does_not_stand_for_what_a_worker_car
     assert names(run.take().events) == ["StepSkipped A"]
 
 
+@pytest.mark.rule("EN03")
 def test_what_a_worker_has_recorded_is_not_recorded_again() -> None:
     run, _ = _carried()
     run.append("StepSkipped", "A", reasonCode="CONDITION_FALSE")
@@ -244,6 +256,7 @@ def test_what_a_worker_has_recorded_is_not_recorded_again() -> None:
 # --- stopping -------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("EN04")
 def test_the_end_of_a_stopped_attempt_says_why_it_was_stopped() -> None:
     run = Example(FIRST_WINS)
     task = run.start().starts[1]
@@ -255,6 +268,7 @@ def test_the_end_of_a_stopped_attempt_says_why_it_was_stopped() -> None:
     assert (end.payload["error"]["code"], end.payload["exitCode"]) == ("JOIN_DECIDED", 143)
 
 
+@pytest.mark.rule("EN04")
 def test_a_forced_stop_follows_a_stop() -> None:
     run = Example(ONE_STEP)
     run.start()
@@ -264,6 +278,7 @@ def test_a_forced_stop_follows_a_stop() -> None:
     assert [stop.force for stop in run.take().stops] == [True]
 
 
+@pytest.mark.rule("EN04")
 def test_a_stop_of_an_attempt_that_waits_for_a_slot_is_answered() -> None:
     run = Example(AT_ONCE)
     run.start()
@@ -273,6 +288,7 @@ def test_a_stop_of_an_attempt_that_waits_for_a_slot_is_answered() -> None:
     assert sorted(stop.path for stop in work.stops) == ["P/A", "P/B"]
 
 
+@pytest.mark.rule("EN04")
 def test_an_attempt_is_ended_once_although_it_is_stopped_twice() -> None:
     run = Example(ONE_STEP)
     task = run.start().starts[0]
@@ -284,6 +300,7 @@ def test_an_attempt_is_ended_once_although_it_is_stopped_twice() -> None:
     assert names(run.follower.take().events) == []
 
 
+@pytest.mark.rule("EN04")
 def test_the_end_of_a_run_is_the_last_that_is_recorded() -> None:
     run = Example(ONE_STEP)
     run.start()
@@ -297,6 +314,7 @@ def test_the_end_of_a_run_is_the_last_that_is_recorded() -> None:
 # --- workers that are gone ------------------------------------------------------------------------
 
 
+@pytest.mark.rule("EN05")
 def test_an_attempt_whose_worker_is_gone_starts_again() -> None:
     run = Example(ONE_STEP)
     run.follower.lost(run.start().starts[0])
@@ -324,18 +342,21 @@ def test_an_attempt_that_never_started_is_not_in_doubt() -> None:
     assert (paths(work.starts), names(work.events)) == (["A"], ["StepStarted A"])
 
 
+@pytest.mark.rule("EN05")
 def test_an_attempt_that_has_ended_is_not_lost() -> None:
     run = Example(NOT_TWICE)
     task = run.start().starts[0]
     run.append("StepFailed", "A", exitCode=1, error={"code": "EXIT", "category": "USER"})
     run.take()
     run.follower.lost(task)
+    assert not run.follower.has_work()
     assert run.take() == Work()
 
 
 # --- another host ---------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("EN05")
 def test_another_host_starts_again_what_has_not_ended() -> None:
     run = Example(AT_ONCE)
     run.start()
@@ -343,6 +364,8 @@ def test_another_host_starts_again_what_has_not_ended() -> None:
     work = run.restarted().take()
     assert paths(work.starts) == ["P/B", "P/C"]
     assert names(work.events) == ["StepStarted P/C"]
+    run.append("StepCompleted", "P/B", **SUCCESS)
+    assert run.take().starts == [], "P/C is under way"
 
 
 @pytest.mark.rule("G13")
@@ -354,6 +377,7 @@ def test_another_host_interrupts_what_must_not_be_repeated() -> None:
     assert [(one.path, one.end.event_type) for one in work.abandoned] == [("A", "StepInterrupted")]
 
 
+@pytest.mark.rule("EN05")
 def test_another_host_ends_what_was_being_stopped() -> None:
     run = Example(FIRST_WINS)
     run.start()
@@ -362,6 +386,7 @@ def test_another_host_ends_what_was_being_stopped() -> None:
     assert (left.path, left.end.payload["error"]["code"]) == ("P/B", "JOIN_DECIDED")
 
 
+@pytest.mark.rule("EN05")
 def test_another_host_does_nothing_twice_that_the_log_shows_as_done() -> None:
     run = Example(TWO_STEPS)
     run.start()
@@ -371,6 +396,7 @@ def test_another_host_does_nothing_twice_that_the_log_shows_as_done() -> None:
     assert names(run.restarted().take().events) == ["RunCompleted"]
 
 
+@pytest.mark.rule("EN05")
 def test_what_a_host_submits_before_it_restarts_is_recorded() -> None:
     run = Example(ONE_STEP)
     run.follower.submit(EventDraft("RunStarted", payload={"inputs": {}}))

@@ -94,6 +94,7 @@ def worker_process(run: Worked, *paths: str, ttl: float = 5.0) -> Iterator[subpr
 # --- an attempt -----------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("EN06")
 def test_an_attempt_is_recorded_with_what_precedes_it_and_its_end(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("echo hello")) as run:
@@ -111,6 +112,7 @@ def test_an_attempt_is_recorded_with_what_precedes_it_and_its_end(tmp_path: Path
     scenario(test)
 
 
+@pytest.mark.rule("EN06")
 def test_a_step_costs_two_transactions(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("true"), sh("true", "B")) as run:
@@ -140,6 +142,7 @@ def test_an_attempt_whose_end_is_in_the_log_is_not_carried_out(tmp_path: Path) -
     scenario(test)
 
 
+@pytest.mark.rule("EN06")
 def test_an_attempt_of_a_run_that_belongs_to_another_engine_is_not_started(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("echo x >> starts")) as run:
@@ -153,6 +156,7 @@ def test_an_attempt_of_a_run_that_belongs_to_another_engine_is_not_started(tmp_p
     scenario(test)
 
 
+@pytest.mark.rule("EN06")
 def test_a_run_that_cannot_be_prepared_starts_nothing_and_can_be_tried_again(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("true")) as run:
@@ -190,6 +194,7 @@ def test_a_second_engine_attempt_in_one_process_stops_the_first_and_waits_for_it
     scenario(test)
 
 
+@pytest.mark.rule("G45")
 def test_of_three_engine_attempts_in_one_process_the_last_one_works(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh(HANGS_ONCE)) as run:
@@ -501,6 +506,7 @@ def test_no_work_starts_before_its_start_is_in_the_log(tmp_path: Path) -> None:
 # --- stopping -------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("EN07")
 def test_a_stopped_attempt_ends_its_processes_and_leaves_its_end_to_the_caller(tmp_path: Path) -> None:
     async def test() -> None:
         script = "echo partial; trap 'touch asked; exit 3' TERM; echo $$ > pid; while :; do sleep 0.05; done"
@@ -521,6 +527,7 @@ def test_a_stopped_attempt_ends_its_processes_and_leaves_its_end_to_the_caller(t
     scenario(test)
 
 
+@pytest.mark.rule("EN07")
 def test_a_forced_stop_kills_immediately(tmp_path: Path) -> None:
     async def test() -> None:
         script = "trap '' TERM; sleep 300 & echo $! > child; echo $$ > pid; while :; do sleep 0.05; done"
@@ -544,6 +551,7 @@ def test_a_forced_stop_kills_immediately(tmp_path: Path) -> None:
     scenario(test)
 
 
+@pytest.mark.rule("EN07")
 def test_an_attempt_that_was_stopped_before_it_started_does_no_work(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("touch up")) as run:
@@ -557,6 +565,7 @@ def test_an_attempt_that_was_stopped_before_it_started_does_no_work(tmp_path: Pa
     scenario(test)
 
 
+@pytest.mark.rule("EN07")
 def test_a_stop_reaches_an_attempt_that_another_worker_carries_out(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, hanging("A")) as run:
@@ -577,6 +586,7 @@ def test_a_stop_reaches_an_attempt_that_another_worker_carries_out(tmp_path: Pat
     scenario(test)
 
 
+@pytest.mark.rule("EN07")
 def test_an_abandoned_attempt_is_stopped_and_can_be_recorded_as_interrupted(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, hanging("A")) as run:
@@ -600,6 +610,7 @@ def test_an_abandoned_attempt_is_stopped_and_can_be_recorded_as_interrupted(tmp_
     scenario(test)
 
 
+@pytest.mark.rule("EN08")
 def test_a_worker_that_closes_stops_its_attempts_and_another_starts_them_immediately(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, hanging("A")) as run:
@@ -620,6 +631,7 @@ def test_a_worker_that_closes_stops_its_attempts_and_another_starts_them_immedia
     scenario(test)
 
 
+@pytest.mark.rule("EN08")
 def test_a_caller_that_is_cancelled_leaves_nothing_running(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, hanging("A")) as run:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from podium.errors import StoreUnavailable
 from podium.log.drafts import EventDraft
 from podium.runtime.followed_views import FollowedViews
@@ -44,6 +46,7 @@ async def complete(run: Worked) -> None:
     await worker.close()
 
 
+@pytest.mark.rule("EN10")
 def test_the_files_of_a_run_show_it_while_it_goes_and_when_it_has_ended(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("echo hello")) as run:
@@ -65,6 +68,7 @@ def test_the_files_of_a_run_show_it_while_it_goes_and_when_it_has_ended(tmp_path
     scenario(test)
 
 
+@pytest.mark.rule("EN10")
 def test_of_two_workers_one_writes_the_files_and_the_other_follows_when_it_leaves(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("echo hello")) as run:
@@ -84,6 +88,7 @@ def test_of_two_workers_one_writes_the_files_and_the_other_follows_when_it_leave
     scenario(test)
 
 
+@pytest.mark.rule("EN10")
 def test_a_store_that_is_away_for_a_moment_does_not_end_the_views(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("echo hello")) as run:
@@ -102,6 +107,7 @@ def test_a_store_that_is_away_for_a_moment_does_not_end_the_views(tmp_path: Path
     scenario(test)
 
 
+@pytest.mark.rule("EN10")
 def test_the_views_of_a_run_that_ended_while_no_worker_was_there_are_completed(tmp_path: Path) -> None:
     async def test() -> None:
         async with started_run(tmp_path, sh("echo hello")) as run:

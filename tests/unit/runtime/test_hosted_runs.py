@@ -47,6 +47,7 @@ class Closable:
         self._host.notes.append(f"close {self._run_id}")
 
 
+@pytest.mark.rule("EN09")
 def test_a_run_is_prepared_once_however_many_attempts_ask_for_it() -> None:
     async def test() -> None:
         host = Host()
@@ -64,6 +65,7 @@ def test_a_run_is_prepared_once_however_many_attempts_ask_for_it() -> None:
     scenario(test)
 
 
+@pytest.mark.rule("EN09")
 def test_a_run_is_closed_when_it_has_been_idle_and_never_while_it_is_used() -> None:
     async def test() -> None:
         host = Host()
@@ -83,6 +85,7 @@ def test_a_run_is_closed_when_it_has_been_idle_and_never_while_it_is_used() -> N
     scenario(test)
 
 
+@pytest.mark.rule("EN09")
 def test_only_so_many_idle_runs_are_kept() -> None:
     async def test() -> None:
         host = Host()
@@ -98,6 +101,7 @@ def test_only_so_many_idle_runs_are_kept() -> None:
     scenario(test)
 
 
+@pytest.mark.rule("EN09")
 def test_a_run_is_not_prepared_again_before_it_has_been_closed() -> None:
     async def test() -> None:
         host = Host()
@@ -122,6 +126,7 @@ def test_a_run_is_not_prepared_again_before_it_has_been_closed() -> None:
     scenario(test)
 
 
+@pytest.mark.rule("EN09")
 def test_what_could_not_be_prepared_is_tried_again_by_the_next_attempt() -> None:
     async def test() -> None:
         host = Host()
@@ -140,6 +145,7 @@ def test_what_could_not_be_prepared_is_tried_again_by_the_next_attempt() -> None
     scenario(test)
 
 
+@pytest.mark.rule("EN09")
 def test_an_attempt_that_stops_waiting_does_not_stop_the_preparation_for_others() -> None:
     async def test() -> None:
         host = Host()
