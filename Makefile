@@ -8,7 +8,7 @@
 #   make mutate  plant mechanical faults in plan/graph.py and the executor; the tests must notice
 #   make fuzz    a million hostile inputs for the reader, expressions and templates
 #   make torture ten thousand random plans each through the machine, the driver and the follower, and two thousand kills,
-#                then 200 kills of workers of a Temporal server and runs of 5,000 steps there
+#                then 240 kills of workers of a Temporal server, 1,000 signals to its runs and runs of 5,000 steps there
 #   make clean   remove what the other targets made
 
 PYTHON ?= python3
@@ -74,6 +74,9 @@ torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture.kills --kills 2000
 	$(BIN)/python -m tests.torture.copies
 	$(BIN)/python -m tests.torture.temporal_kills --kills 200
+	$(BIN)/python -m tests.torture.temporal_kills --kills 40 --seed 1000 --store postgres
+	$(BIN)/python -m tests.torture.temporal_points
+	$(BIN)/python -m tests.torture.temporal_signals
 	$(BIN)/python -m tests.torture.temporal_scale
 
 # Rewrites the "tests" column of the conformance tables from the markers in the tests.

@@ -3,17 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from uuid import uuid4
 
-import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from services import temporal
-from services.postgres import PostgresServer
 from services.temporal import TemporalServer
 from tests.servers import need
+from tests.temporal.databases import OwnDatabase
 from tests.temporal.site import Site
 
 # A rotation as often as possible, and without the second that the server waits between two of them.
@@ -34,7 +30,7 @@ def make_site(
         def make(store: str = "sqlite", server: TemporalServer | None = None) -> Site:
             url = None
             if store == "postgres":
-                url = stack.enter_context(_Database(request.getfixturevalue("shared_postgres"))).url
+                url = stack.enter_context(OwnDatabase(request.getfixturevalue("shared_postgres"))).url
             where = server or request.getfixturevalue("shared_temporal")
             site = Site(tmp_path_factory.mktemp("site"), where, url)
             stack.callback(site.close)
@@ -62,24 +58,3 @@ def durable_server() -> Iterator[TemporalServer]:
     """One that a test may kill and restart."""
     with need(lambda: temporal.start(durable=True)) as server:
         yield server
-
-
-class _Database:
-    """A database of its own on the server of the test run."""
-
-    def __init__(self, server: PostgresServer) -> None:
-        self._server = server
-        self._name = f"test_{uuid4().hex}"
-        facts = conninfo_to_dict(server.conninfo)
-        self.url = f"postgresql://{facts['user']}@{facts['host']}:{facts['port']}/{self._name}"
-
-    def __enter__(self) -> "_Database":
-        self._execute("CREATE DATABASE {}")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._execute("DROP DATABASE {} WITH (FORCE)")
-
-    def _execute(self, command: str) -> None:
-        with psycopg.connect(self._server.conninfo, autocommit=True) as connection:
-            connection.execute(sql.SQL(command).format(sql.Identifier(self._name)))

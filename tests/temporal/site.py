@@ -26,6 +26,7 @@ from podium.wiring import open_store, use_case_parts
 from services.temporal import TemporalServer
 from tests.temporal.starter import Answer, Order
 
+ROOT = Path(__file__).parents[2]
 PODIUM = [sys.executable, "-m", "podium"]
 # For what happens within a second on an idle machine.
 PATIENCE = 60.0
@@ -108,9 +109,11 @@ class Site:
         place = ["--address", self.server.address, "--namespace", self.namespace, "--queue", "tests"]
         return ["--engine", "temporal", *place, "--store", self.store, "--runs", str(self.runs)]
 
-    def start_worker(self, *more: str, wait: bool = True) -> WorkerProcess:
+    def start_worker(self, *more: str, wait: bool = True, fault: str = "") -> WorkerProcess:
+        """`fault`: what `altered_worker` does to it."""
         log = self.folder / f"worker-{len(self._workers) + 1}.log"
-        worker = WorkerProcess(self._start(log, "worker", *self.options, *more), log)
+        program = [sys.executable, "-m", "tests.temporal.altered_worker", fault] if fault else PODIUM
+        worker = WorkerProcess(self._start(log, "worker", *self.options, *more, program=program), log)
         self._workers.append(worker)
         if not wait:
             return worker
@@ -127,12 +130,14 @@ class Site:
         self._clients.append(client)
         return client
 
-    def _start(self, log: Path, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start(
+        self, log: Path, *arguments: str, program: Sequence[str] = PODIUM
+    ) -> "subprocess.Popen[bytes]":
         with log.open("wb") as output:
             return subprocess.Popen(
-                [*PODIUM, *arguments],
+                [*program, *arguments],
                 cwd=self.workspace,
-                env=self.environment,
+                env=self.environment if program is PODIUM else {**self.environment, "PYTHONPATH": str(ROOT)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

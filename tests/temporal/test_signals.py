@@ -2,14 +2,10 @@
 
 import asyncio
 import signal
-from collections.abc import Sequence
-from datetime import datetime
-from pathlib import Path
 
 import pytest
 
-from podium.log.events import EventRecord
-from podium.testing.engine_promises.histories import payload_of
+from tests.temporal.delays import answer_delays, pause_delays, processes_of, seconds_between, unanswered
 from tests.temporal.marks import Marks
 from tests.temporal.site import Site, until
 
@@ -43,7 +39,7 @@ def test_after_a_pause_no_step_starts_and_running_ones_finish(site: Site) -> Non
         assert marks.count("begin") == started
         site.send("paused", "RESUME")
     assert process.wait() == 0
-    delays = _pause_delays(site.log_of("paused"))
+    delays = pause_delays(site.log_of("paused"))
     print("from pause to the last start:", delays)
     assert max(delays) < 3
 
@@ -52,12 +48,17 @@ def test_after_a_pause_no_step_starts_and_running_ones_finish(site: Site) -> Non
 def test_a_paused_run_with_a_running_step_is_draining(site: Site) -> None:
     site.start_worker()
     marks = Marks(site.folder, "draining")
-    process = site.begin(marks.header + 'steps: [{name: A, command: [mark, "6"]}]\n', "draining")
-    until(lambda: marks.count("begin"), "the step to begin")
+    go = site.folder / "go"
+    step = f'{{name: A, command: [sh, -c, "mark 0; until [ -e {go} ]; do sleep 0.1; done"]}}'
+    process = site.begin(f"{marks.header}steps: [{step}]\n", "draining")
+    until(lambda: marks.count("end"), "the step to begin")
     site.send("draining", "PAUSE")
     site.wait_for("draining", "RunPaused")
-    shown = site.podium("runs", "show", "draining", "--store", site.store, "--runs", str(site.runs)).stdout
-    assert marks.count("end") > 0 or "DRAINING" in shown, shown
+    for command in (("runs", "show"), ("why",)):
+        shown = site.podium(*command, "draining", "--store", site.store, "--runs", str(site.runs)).stdout
+        assert "DRAINING" in shown, shown
+    go.touch()
+    site.wait_for("draining", "StepCompleted A")
     site.send("draining", "RESUME")
     assert process.wait() == 0
 
@@ -69,18 +70,18 @@ def test_the_processes_of_a_cancelled_run_are_gone_before_it_has_ended(site: Sit
     marks = Marks(site.folder, "cancelled")
     process = site.begin(marks.header + CHILDREN, "cancelled")
     until(lambda: marks.count("begin"), "the step to begin")
-    assert len(_processes(site, "cancelled")) >= 3
+    assert len(processes_of(site.runs / "cancelled")) >= 3
     if force:
         site.send("cancelled", "EMERGENCY_STOP", reason="fire", forceKill=True)
     else:
         site.send("cancelled", "CANCEL")
-    until(lambda: not _processes(site, "cancelled"), "its processes to end", 10)
+    until(lambda: not processes_of(site.runs / "cancelled"), "its processes to end", 10)
     assert process.wait() == 2
     log = site.log_of("cancelled")
     asked = next(one for one in log if one.event_type == "SignalAccepted")
-    print("from the signal to the end:", _seconds(asked, log[-1]))
+    print("from the signal to the end:", seconds_between(asked, log[-1]))
     assert log[-1].event_type == "RunCancelled"
-    assert not _processes(site, "cancelled")
+    assert not processes_of(site.runs / "cancelled")
 
 
 @pytest.mark.rule("EN07")
@@ -92,7 +93,7 @@ def test_ctrl_c_cancels_a_run_that_workers_carry_out(site: Site) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait() == 2
     assert site.events_of("interrupted")[-1] == "RunCancelled"
-    assert not _processes(site, "interrupted")
+    assert not processes_of(site.runs / "interrupted")
 
 
 @pytest.mark.rule("G42")
@@ -109,8 +110,9 @@ def test_no_answer_is_lost(site: Site) -> None:
             site.send(run_id, "APPROVE", stepId=question)
     assert [process.wait() for process in processes] == [0, 0, 0, 0]
     for run_id in ids:
-        delays = _answer_delays(site.log_of(run_id))
+        delays = answer_delays(site.log_of(run_id))
         assert len(delays) == 6
+        assert not unanswered(site.log_of(run_id))
         print("from answer to continuing:", delays)
     _no_wake_up_is_left(site)
 
@@ -129,47 +131,6 @@ def test_a_signal_while_no_worker_runs_is_not_lost(site: Site) -> None:
 
 def _wait_for_ends(marks: Marks, wanted: int) -> None:
     until(lambda: marks.count("end") >= wanted, f"{wanted} steps to end")
-
-
-def _pause_delays(log: Sequence[EventRecord]) -> list[float]:
-    """For each pause: how long after its signal the last step started."""
-    delays, asked, last = [], None, 0.0
-    for record in log:
-        if record.event_type == "SignalAccepted" and payload_of(record)["signalType"] == "PAUSE":
-            asked, last = record, 0.0
-        elif record.event_type == "RunResumed":
-            delays.append(last)
-            asked = None
-        elif asked is not None and record.event_type == "StepStarted":
-            last = _seconds(asked, record)
-    return delays
-
-
-def _answer_delays(log: Sequence[EventRecord]) -> list[float]:
-    answers = {payload_of(one)["signalId"]: one for one in log if one.event_type == "SignalAccepted"}
-    ends = [one for one in log if one.event_type == "StepCompleted" and "signalId" in payload_of(one)]
-    return [_seconds(answers[payload_of(end)["signalId"]], end) for end in ends]
-
-
-def _seconds(one: EventRecord, other: EventRecord) -> float:
-    begin, end = (datetime.fromisoformat(record.persisted_at) for record in (one, other))
-    return (end - begin).total_seconds()
-
-
-def _processes(site: Site, run_id: str) -> list[int]:
-    """Every process that a step of this run has started and that has not ended."""
-    wanted = f"PODIUM_RUN_DIR={(site.runs / run_id).absolute()}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                environment = (entry / "environ").read_bytes().split(b"\0")
-                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            if wanted in environment and state not in "ZX":
-                found.append(int(entry.name))
-    return found
 
 
 def _no_wake_up_is_left(site: Site) -> None:
