@@ -138,10 +138,15 @@ FAULTS: Final[list[Fault]] = [
         "G34",
         "a plan for another engine is run",
         swap(
-            "plan/capabilities.py:check_capabilities",
-            "plan.metadata.target_adapter not in ('any', adapter)",
+            "plan/capabilities.py:_wrong_engine",
+            "wanted not in ('any', engine.name)",
             "False",
         ),
+    ),
+    fault(
+        "G20",
+        "what an engine lacks is accepted by every plan",
+        body("plan/capabilities.py:_accepts", "return True"),
     ),
     fault(
         "PR05",

@@ -10,10 +10,10 @@ from tests.temporal.site import Site
 WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: A, command: ["true"]}]\n'
 
 
-def _refused(site: Site, *more: str, code: int) -> str:
+def _refused(site: Site, *more: str, code: int, workflow: str = WORKFLOW) -> str:
     """Standard error of `podium run`, which left no run behind."""
     file = site.workspace / "w.yaml"
-    file.write_text(WORKFLOW)
+    file.write_text(workflow)
     done = site.podium("run", str(file), "--run-id", "r", *site.options, *more, code=code)
     assert "Traceback" not in done.stderr
     listed = site.podium("runs", "list", "--store", site.store, "--runs", str(site.runs))
@@ -121,3 +121,19 @@ def test_a_worker_without_a_server_says_so(site: Site) -> None:
         *("worker", "--engine", "temporal", "--address", _unused_address(), "--store", site.store), code=69
     )
     assert done.stderr.startswith("ENGINE_UNAVAILABLE")
+
+
+@pytest.mark.rule("G20")
+def test_a_workflow_that_the_engine_cannot_run(site: Site) -> None:
+    site.start_worker()
+    wide = WORKFLOW.replace("name: w\n", "name: w\nmax_parallel: 1001\n")
+    said = _refused(site, code=78, workflow=wide)
+    assert said.startswith("CAPABILITY_NOT_SUPPORTED")
+    assert "`max_parallel: 1000` or less" in said
+
+
+def test_a_workflow_that_does_with_less_runs_and_its_report_is_recorded_first(site: Site) -> None:
+    site.start_worker()
+    wide = WORKFLOW.replace("name: w\n", "name: w\nmax_parallel: 1001\nfallback_behavior: degrade\n")
+    assert site.begin(wide, "r").wait() == 0
+    assert site.events_of("r")[:3] == ["RunQueued", "RunValidationReport", "RunStarted"]

@@ -20,6 +20,7 @@ from podium.cli.output import surviving, surviving_lost_output
 from podium.cli.paths import GivenPath
 from podium.cli.progress import JsonLines, ProgressView, Quiet, progress_view
 from podium.cli.storing import store_option
+from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.notes import RunNotes
 from podium.operations.drive import OnDriving, ReadyRun, Watch, drive
@@ -99,6 +100,8 @@ class Foreground:
         record, replay = options["record"], options["replay"]
         if record is not None and replay is not None:
             raise click.UsageError("--record calls agents and --replay calls none: give one of them.")
+        if (record is not None or replay is not None) and chosen_engine().engine != LOCAL:
+            raise click.UsageError("--record and --replay are for --engine local.")
         use_configured_permissions()  # before the folder is made
         self._recordings = recordings_in(record, replay, goes_on=continues)
         self._folder = runs_folder(given_runs())
@@ -160,10 +163,8 @@ class Foreground:
     def _engine(self, opened: Store) -> Callable[[], Engine] | None:
         """Another one than this process."""
         choice = chosen_engine()
-        if choice.engine == "local":
+        if choice.engine == LOCAL:
             return None
-        if self._recordings is not None:
-            raise click.UsageError("--record and --replay are for --engine local.")
         from podium.wiring import temporal_engine
 
         connection, shared_runs = choice.connection, choice.shared_runs

@@ -7,8 +7,9 @@ from types import MappingProxyType
 from typing import Final
 
 import click
+import msgspec
 
-from podium.cli.app import INVALID_FILE
+from podium.cli.app import INVALID_FILE, MISCONFIGURED
 from podium.cli.output import print_diagnostics, print_json, print_table
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
@@ -16,6 +17,8 @@ from podium.cli.reporting import FORMATS, github, sarif
 from podium.language.source import Position
 from podium.language.workflow import WorkflowReading
 from podium.operations.workflows import load_workflow
+from podium.plan.capabilities import ValidationReport, validation_report
+from podium.plan.engine_support import ENGINES
 from podium.plan.loading import plan_bytes, steps_of, walk
 from podium.plan.plan import Plan, Step
 from podium.text import visible
@@ -34,40 +37,75 @@ _WORKSPACE = click.option(
 @click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@click.option("--engine", type=click.Choice(list(ENGINES)), help="Also check that this engine can run it.")
 @_WORKSPACE
 def validate(
-    files: tuple[str, ...], format_: str, as_json: bool, strict: bool, workspace: Path | None
+    files: tuple[str, ...],
+    format_: str,
+    as_json: bool,
+    strict: bool,
+    engine: str | None,
+    workspace: Path | None,
 ) -> int:
     """Report every problem of each workflow FILE ('-' is standard input).
 
     Nothing runs. Names, targets, references, types, secrets and loops are checked, and each problem is shown
     at its line and column with what to write instead.
 
-    Exit code 0 if all are valid, 65 if one is not.
+    Exit code 0 if all are valid, 65 if one is not, 78 if the engine cannot run one of them.
 
     \b
     Examples:
       podium validate release.yaml
+      podium validate release.yaml --engine temporal
       podium validate --strict --format github workflows/*.yaml
     """
     readings = [(name, _load(name, content, strict, workspace)) for name, content in map(read_file, files)]
     if as_json:
         format_ = "json"
+    if engine is not None and format_ not in ("text", "json"):
+        raise click.UsageError(f"--engine is for --format text and json, not {format_}.")
+    reports = [_report(reading, engine) for _, reading in readings]
     found = [diagnostic for _, reading in readings for diagnostic in reading.diagnostics]
     match format_:
         case "json":
-            print_json([_as_json(name, reading) for name, reading in readings])
+            print_json(
+                [
+                    _as_json(name, reading, report)
+                    for (name, reading), report in zip(readings, reports, strict=True)
+                ]
+            )
         case "sarif":
             print_json(sarif(found))
         case "github":
             for diagnostic in found:
                 click.echo(github(diagnostic))
         case _:
-            for name, reading in readings:
+            for (name, reading), report in zip(readings, reports, strict=True):
                 print_diagnostics(reading.diagnostics, reading.omitted)
                 if reading.plan is not None:
                     click.echo(f"{visible(name)}: valid, {_summary(reading.plan)}")
-    return INVALID_FILE if any(reading.plan is None for _, reading in readings) else 0
+                _print_report(name, report)
+    if any(reading.plan is None for _, reading in readings):
+        return INVALID_FILE
+    return MISCONFIGURED if any(report is not None and report.errors for report in reports) else 0
+
+
+def _report(reading: WorkflowReading, engine: str | None) -> ValidationReport | None:
+    if engine is None or reading.plan is None:
+        return None
+    return validation_report(reading.plan, ENGINES[engine])
+
+
+def _print_report(name: str, report: ValidationReport | None) -> None:
+    if report is None:
+        return
+    for found in report.errors:
+        click.echo(f"{found.code} {visible(name)}: {visible(found.message)}", err=True)
+    for found in report.warnings:
+        click.echo(f"warning: {visible(name)}: {visible(found.message)}", err=True)
+    if not report.errors:
+        click.echo(f"{visible(name)}: the engine {report.adapter} can run it")
 
 
 @click.command()
@@ -126,7 +164,7 @@ def _summary(plan: Plan) -> str:
     return f"{count} step" if count == 1 else f"{count} steps"
 
 
-def _as_json(name: str, reading: WorkflowReading) -> dict[str, object]:
+def _as_json(name: str, reading: WorkflowReading, report: ValidationReport | None) -> dict[str, object]:
     facts: dict[str, object] = {
         "file": name,
         "valid": reading.plan is not None,
@@ -137,4 +175,6 @@ def _as_json(name: str, reading: WorkflowReading) -> dict[str, object]:
         facts["planId"] = reading.plan.metadata.plan_id
         facts["planVersion"] = reading.plan.metadata.plan_version
         facts["sha256"] = sha256(plan_bytes(reading.plan)).hexdigest()
+    if report is not None:
+        facts["validationReport"] = msgspec.to_builtins(report)
     return facts

@@ -32,6 +32,7 @@ from podium.log.leases import DRIVER_LEASE, Lease
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.obligations import Obligation
+from podium.plan.capabilities import check_capabilities
 from podium.plan.plan import Concurrency, Plan
 from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
@@ -122,6 +123,7 @@ class LocalEngine:
         )
 
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
+        check_capabilities(request.plan, LOCAL)
         return await create_run(self._parts, request, notify)
 
     def check(self, plan: Plan, workspace: Path) -> Readiness:

@@ -577,6 +577,11 @@ _WORKFLOW = Record(
             Number(least=-1000, most=1000, integer=True),
             "Among runs that wait for the same concurrency key, higher starts first.",
         ),
+        "engine": Field(Choice(("any", "local", "temporal")), "The engine that may run it (default any)."),
+        "fallback_behavior": Field(
+            Choice(("reject", "emulate", "degrade")),
+            "If an engine lacks something: refuse (default), accept an emulation, or do with less.",
+        ),
         "steps": Field(_STEPS, "What is done.", required=True),
         "finally": Field(_STEPS, "What is done on every way out."),
     },

@@ -62,6 +62,8 @@ from podium.plan.plan import (
     Call,
     Concurrency,
     Discipline,
+    Engine,
+    Fallback,
     Plan,
     ProviderTemplate,
     Step,
@@ -119,6 +121,8 @@ def read_workflow(
             labels=workflow.labels,
             priority=workflow.priority,
             concurrency=workflow.concurrency,
+            engine=workflow.engine,
+            fallback_behavior=workflow.fallback_behavior,
         )
     return WorkflowReading(plan, workflow.places if workflow is not None else {}, tuple(diagnostics), omitted)
 
@@ -133,6 +137,8 @@ class _Document(msgspec.Struct):
     labels: dict[str, str] | None = None
     priority: int = 0
     concurrency: Concurrency | None = None
+    engine: Engine = "any"
+    fallback_behavior: Fallback = "reject"
     # Not all that the file declares could be read, or is as it was meant.
     has_errors: bool = False
 
@@ -254,6 +260,8 @@ class _Reading:
             {key: str(value) for key, value in literal_of(labels).items()} if labels is not None else None,
             scalar_at(root, "priority", 0),
             _concurrency(root, after),
+            scalar_at(root, "engine", "any"),
+            scalar_at(root, "fallback_behavior", "reject"),
             problems.report.has_errors,
         )
 

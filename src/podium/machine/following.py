@@ -82,10 +82,11 @@ class Work(msgspec.Struct):
 
 
 class Follower:
-    def __init__(self, machine: Machine, identity: RunIdentity) -> None:
+    def __init__(self, machine: Machine, identity: RunIdentity, max_parallel: int | None = None) -> None:
+        """`max_parallel`: of a host that carries out fewer tasks at the same time than the plan allows."""
         self.machine = machine
         self._identity = identity
-        self._queue = TaskQueue(machine.plan.workflow.max_parallel)
+        self._queue = TaskQueue(max_parallel or machine.plan.workflow.max_parallel)
         # In the log, and not folded: something before them is missing.
         self._ahead: dict[int, LoggedEvent] = {}
         self._work = Work()

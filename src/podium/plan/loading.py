@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,8 @@ from podium.plan.plan import (
     Approval,
     Call,
     Concurrency,
+    Engine,
+    Fallback,
     ForEach,
     Goto,
     Group,
@@ -61,9 +63,20 @@ def plan_of(
     labels: Mapping[str, str] | None = None,
     priority: int = 0,
     concurrency: Concurrency | None = None,
+    engine: Engine = "any",
+    fallback_behavior: Fallback = "reject",
 ) -> Plan:
     """A plan with its name and version: the revision its author gave it, else its own hash."""
-    without_metadata = {"workflow": workflow, "priority": priority, "concurrency": concurrency}
+    without_metadata: dict[str, Any] = {
+        "workflow": workflow,
+        "priority": priority,
+        "concurrency": concurrency,
+    }
+    # Only if they say something: the versions of all other plans stay what they are.
+    if engine != "any":
+        without_metadata["targetAdapter"] = engine
+    if fallback_behavior != "reject":
+        without_metadata["fallbackBehavior"] = fallback_behavior
     return Plan(
         SCHEMA_VERSION,
         Metadata(
@@ -71,6 +84,8 @@ def plan_of(
             revision or canonical_sha256(without_metadata)[:16],
             workflow.name,
             tuple(sorted(required_capabilities(workflow))),
+            fallback_behavior,
+            engine,
             description=description,
             labels=dict(labels or {}),
         ),

@@ -367,13 +367,18 @@ class Concurrency(_Part, frozen=True):
     on_conflict: Literal["queue", "reject", "cancel"] = "queue"
 
 
+# What a plan accepts of an engine that lacks something that it needs.
+Fallback: TypeAlias = Literal["reject", "emulate", "degrade"]
+Engine: TypeAlias = Literal["any", "local", "temporal", "conductor"]
+
+
 class Metadata(_Part, frozen=True):
     plan_id: str
     plan_version: str
     name: str
     requires_capabilities: tuple[str, ...] = ()
-    fallback_behavior: Literal["reject", "emulate", "degrade"] = "reject"
-    target_adapter: Literal["any", "local", "temporal", "conductor"] = "any"
+    fallback_behavior: Fallback = "reject"
+    target_adapter: Engine = "any"
     description: str | None = None
     labels: dict[str, str] = {}
 

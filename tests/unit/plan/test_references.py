@@ -291,13 +291,6 @@ def test_a_plan_is_run_by_the_engine_that_it_names(target: str, engine: str, run
         check_capabilities(plan, engine)
 
 
-def test_an_engine_says_what_it_does_not_have() -> None:
-    with pytest.raises(CapabilityNotSupported, match=r"needs approval, which the engine 'small'"):
-        check_capabilities(
-            read_plan(CONTENT), "small", frozenset(PLAN.metadata.requires_capabilities) - {"approval"}
-        )
-
-
 @pytest.mark.parametrize("name", CORPUS)
 def test_every_plan_that_is_compiled_can_be_published(name: str) -> None:
     plan = plan_named(name)

@@ -24,6 +24,7 @@ from podium.log.runs import Run
 from podium.log.transitions import RUN_ENDS
 from podium.machine import Machine
 from podium.machine.obligations import Obligation
+from podium.plan.capabilities import check_capabilities
 from podium.plan.plan import Plan
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.runtime.ends import ended_by, last_end
@@ -62,7 +63,8 @@ class TemporalEngine:
         return self._parts.check(plan, workspace)
 
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
-        """Nothing is created unless the server is there and a worker serves the run's queues."""
+        """Nothing is created unless the plan can be run there, and a worker serves the run's queues."""
+        check_capabilities(request.plan, TEMPORAL)
         client = await self._connected()
         for queue in self._queues.served:
             await temporal.require_worker(client, self._connection, queue)

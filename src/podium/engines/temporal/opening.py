@@ -7,6 +7,8 @@ with the reason in its log. Otherwise its execution would fail and the run would
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from podium.engines.hosting import PreparedRun, prepare_run
 from podium.engines.parts import LocalParts
 from podium.engines.start import start_facts
@@ -20,6 +22,7 @@ from podium.log.leases import Lease
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.answers import failure_payload
+from podium.plan.capabilities import ValidationReport, check_capabilities
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
 from podium.ports.plan_source import PlanUnavailable
@@ -70,11 +73,13 @@ class Opening:
         start = None
         if run.status in _NOT_STARTED:
             try:
+                report = check_capabilities(plan, TEMPORAL)
                 prepared = await prepare_run(self._parts, run, check=True, alone=False)
             except StoreUnavailable:
                 raise
             except PodiumError as error:
                 return await self._fail(run, owner, error)
+            await self._record(run, lease, report)
             start = await self._start(prepared, lease, run.engine)
         machine = await replayed(self._store, run.identity.run_id, plan, self._parts.values(args.run_id))
         return OpenedRun(
@@ -125,6 +130,12 @@ class Opening:
             self._store, parts.clock, prepared.tasks, prepared.tasks.ask, payloads=parts.values(run_id)
         )
         return None if await prepared.earlier.start(start, lease, world) else start
+
+    async def _record(self, run: Run, lease: Lease, report: ValidationReport) -> None:
+        """What this engine has for the plan, before anything of the run begins."""
+        payload = encode_payload(msgspec.to_builtins(report))
+        write = new_event(run.identity, EventType.RUN_VALIDATION_REPORT, self._parts.now(), payload)
+        await self._store.append(lease.run_id, [write], fence=lease.fence)
 
     async def _fail(self, run: Run, owner: str, error: PodiumError) -> OpenedRun:
         if run.status not in _NOT_STARTED:

@@ -29,11 +29,13 @@ from podium.engines.temporal.messages import (
 from podium.engines.temporal.names import workflow_type
 from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.drafts import EventDraft
+from podium.log.engines import TEMPORAL
 from podium.log.events import EventType
 from podium.log.times import moment
 from podium.machine.commands import CancelTask, Probe, RunTask, SetTimer
 from podium.machine.following import Abandoned, Follower, Work
 from podium.machine.machine import Machine
+from podium.plan.capabilities import parallel_limit
 from podium.plan.loading import read_plan
 
 _RETRY: Final = RetryPolicy(
@@ -78,7 +80,8 @@ class RunWorkflow:
         if opened.is_over:
             return
         self._generation = opened.generation
-        self._follower = Follower(_machine_of(opened), opened.identity)
+        machine = _machine_of(opened)
+        self._follower = Follower(machine, opened.identity, parallel_limit(machine.plan, TEMPORAL))
         await self._read()
         if opened.start is not None and not self._follower.machine.cancelled_before_start:
             self._follower.submit(EventDraft(EventType.RUN_STARTED, payload=opened.start))
