@@ -13,8 +13,11 @@ from podium.engines.temporal.opening import Opening
 from podium.log.engines import TemporalRunRef
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
+from podium.log.runs import Run
 from podium.operations.workflows import require_workflow
+from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
+from podium.ports.store import Contents
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
 from podium.wiring import local_engine
@@ -37,11 +40,14 @@ def opened(folder: Path, *keys: str) -> tuple[OpenedRun, list[EventRecord]]:
         request = RunRequest(plan, {}, "r1", workspace=folder, engine=ENGINE)
         await create_run(parts, request)
         args = RunArgs("r1", "q")
-        first = await Opening(parts).open(args, "podium-r1")
+
+        async def plan_of(_run: Run, _contents: Contents) -> Plan:
+            return plan
+
+        opening = Opening(parts, plan_of)
+        first = await opening.open(args, "podium-r1")
         if not first.is_over:
-            await Opening(parts).open(
-                args, "podium-r1"
-            )  # its worker may have been killed before it could answer
+            await opening.open(args, "podium-r1")  # its worker may have been killed before it could answer
         return first, await store.read(R1)
 
     return asyncio.run(scenario())
