@@ -1,5 +1,6 @@
 """Open runs continue with every worker of the same rules: what an execution has decided, it would decide again."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +33,8 @@ async def changed(self, work):
     await act(self, work)
 RunWorkflow._act = changed
 """
+# With the source that this process was given, which may have a planted fault.
+_PATH = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])]).strip(os.pathsep)
 _MESSAGE = (
     "raise the version of the rules (machine.RULES_VERSION), and record: python -m tests.temporal.recorded"
 )
@@ -41,7 +44,7 @@ def _replay(name: str, *, seed: str = "0", change: str = "") -> "subprocess.Comp
     """In a process of its own: nothing is left there of the one that recorded it."""
     return subprocess.run(
         [sys.executable, "-c", _REPLAY.format(name=name, change=change, sandboxed=not change)],
-        env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin", "PYTHONPATH": _PATH},
         capture_output=True,
         text=True,
         timeout=110,

@@ -71,6 +71,18 @@ def test_an_event_that_is_lost_or_repeated_is_noticed(name: str, record: Callabl
 
 
 @pytest.mark.rule("EN18")
+@pytest.mark.parametrize("name", ["three steps", "retry", "parallel groups"])
+def test_a_second_end_of_an_attempt_is_noticed_whatever_it_says(
+    name: str, record: Callable[[str], Recorded]
+) -> None:
+    run = record(name)
+    for place, end in _ends(run.log):
+        again = msgspec.structs.replace(end, event_type="StepFailed", payload=b"{}")
+        problems = problems_of(run.plan, [*run.log[: place + 1], again, *run.log[place + 1 :]])
+        assert any("is a second end of attempt" in problem for problem in problems), end
+
+
+@pytest.mark.rule("EN18")
 @pytest.mark.parametrize("name", IN_ORDER)
 def test_two_events_in_another_order_are_noticed(name: str, record: Callable[[str], Recorded]) -> None:
     run = record(name)
