@@ -97,7 +97,7 @@ _FOLLOWING: Final[list[Fault]] = [
     fault(
         "G42",
         "workers do not repeat a nudge",
-        drop(f"{_TEMPORAL}/worker.py:TemporalWorker._nudge_again", "await self._nudge(client, run_id)"),
+        drop(f"{_TEMPORAL}/nudging.py:Nudger._try", "await self._send(run_id)"),
     ),
 ]
 

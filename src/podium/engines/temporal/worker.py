@@ -9,10 +9,11 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from temporalio.client import Client
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from podium.engines.hosting import prepare_for_worker
@@ -22,15 +23,14 @@ from podium.engines.temporal.activities import RunActivities
 from podium.engines.temporal.attributes import register
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.names import Queues
+from podium.engines.temporal.nudging import Nudger
 from podium.engines.temporal.opening import Opening, PlanOf
 from podium.engines.temporal.sandbox import RunSandbox
 from podium.engines.temporal.worker_names import worker_name
 from podium.engines.temporal.workflow import RunWorkflow
 from podium.errors import PodiumError
 from podium.log.engines import TEMPORAL
-from podium.log.ids import RunId
 from podium.log.runs import Run
-from podium.machine.following import is_signal_wake_up
 from podium.runtime.attempts import Attempts
 from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
@@ -107,19 +107,12 @@ class TemporalWorker:
     # --- what may have been lost ------------------------------------------------------------------
 
     async def _nudge_again(self, client: Client) -> None:
+        nudger = Nudger(self._store, partial(temporal.nudge, client))
+        clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_NUDGE_SECONDS)
             with _surviving("wake-ups"):
-                due = await self._store.due(self._parts.now(), limit=_PAGE, provider=TEMPORAL)
-                for run_id in dict.fromkeys(one.run_id for one in due if is_signal_wake_up(one.key)):
-                    await self._nudge(client, run_id)
-
-    async def _nudge(self, client: Client, run_id: RunId) -> None:
-        try:
-            await temporal.nudge(client, run_id)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
+                await nudger.nudge(self._parts.now(), clock())
 
     async def _reconcile(self, client: Client) -> None:
         """A run whose execution was terminated or deleted continues in a new one."""
