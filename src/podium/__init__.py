@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from podium.engines.creation import RunExists
     from podium.errors import PodiumError, RunNotFound, StoreUnavailable
     from podium.language.diagnostics import Diagnostic
+    from podium.log.plan_refs import PlanRef
     from podium.nodes.contract import Contract, InvalidContract, load_contract, read_contract
     from podium.nodes.schema import contract_schema
     from podium.operations.explaining import Explanation, Reason
     from podium.operations.inputs import InvalidInput
     from podium.operations.results import Event, Result, StepResult
     from podium.operations.workflows import InvalidWorkflow
+    from podium.ports.engine import RunContext, SignalRequest
     from podium.runtime.lock import RunLocked
     from podium.runtime.preflight import FunctionNotRegistered
 
@@ -32,14 +34,17 @@ __all__ = [
     "InvalidContract",
     "InvalidInput",
     "InvalidWorkflow",
+    "PlanRef",
     "Podium",
     "PodiumError",
     "Reason",
     "Result",
     "Run",
+    "RunContext",
     "RunExists",
     "RunLocked",
     "RunNotFound",
+    "SignalRequest",
     "StepResult",
     "StoreUnavailable",
     "Workflow",
@@ -57,6 +62,9 @@ __all__ = [
 _HOME_OF = {
     "Contract": "podium.nodes.contract",
     "Diagnostic": "podium.language.diagnostics",
+    "PlanRef": "podium.log.plan_refs",
+    "RunContext": "podium.ports.engine",
+    "SignalRequest": "podium.ports.engine",
     "Event": "podium.operations.results",
     "Explanation": "podium.operations.explaining",
     "FunctionNotRegistered": "podium.runtime.preflight",

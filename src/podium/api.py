@@ -27,6 +27,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 from podium.errors import RunNotFound, RunRequestConflict
 from podium.language.diagnostics import Diagnostic, Severity
 from podium.language.reader import MAX_BYTES
+from podium.log.engines import LOCAL
 from podium.log.ids import DEFAULT_TENANT, RunId
 from podium.log.transitions import RunStatus
 from podium.operations.blocking import blocking
@@ -42,8 +43,9 @@ from podium.operations.workflows import require_workflow
 from podium.plan.canonical import canonical_sha256
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
-from podium.ports.engine import LEFT, Driving, Notice, RunEnded, RunRequest
+from podium.ports.engine import LEFT, Driving, Engine, Notice, RunEnded, RunRequest, WorkflowEngine
 from podium.ports.provider import Provider
+from podium.ports.store import Store
 from podium.wiring import (
     installed_providers,
     open_store,
@@ -51,6 +53,8 @@ from podium.wiring import (
     recordings_in,
     runs_folder,
     store_url,
+    temporal_connection,
+    temporal_engine,
     use_case_parts,
     use_configured_folders,
 )
@@ -140,6 +144,11 @@ class OpenOptions(TypedDict, total=False):
     providers: Providers | None
     record: str | Path | None
     replay: str | Path | None
+    engine: Literal["local", "temporal"]
+    address: str
+    namespace: str
+    queue: str
+    shared_runs: bool
 
 
 class StartOptions(TypedDict, total=False):
@@ -327,6 +336,10 @@ class Run:
         run = await self._parts.store.get_run(RunId(self.run_id))
         return run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED)
 
+    @property
+    def _task_is_done(self) -> bool:
+        return self._task is None or self._task.done()
+
     def _has_changed(self, _what: object = None) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
@@ -416,6 +429,20 @@ class Podium:
         request = await rerun_request(self._parts, run_id, from_step, new_id)
         return await self._start(request, no_wait=no_wait)
 
+    @property
+    def engine(self) -> WorkflowEngine:
+        """For programs that start runs of published plans and do not wait for them."""
+        from podium.operations.engine_runs import EngineRuns
+        from podium.wiring import plan_loader
+
+        return EngineRuns(self._parts, plan_loader, self._begin)
+
+    async def _begin(self, ready: ReadyRun) -> None:
+        """Without waiting for it. Here, unless it is driven elsewhere."""
+        is_here = any(run.run_id == ready.run_id and not run._task_is_done for run in self._runs)
+        if not is_here and not await self._parts.engine().begin(ready.run_id):
+            Run(self, ready.run_id)._begin(ready)
+
     async def get(self, run_id: str) -> Run:
         """A run of the store, whichever process drives it. Raises `RunNotFound`."""
         found = await self._parts.store.runs.find(DEFAULT_TENANT, run_id)
@@ -489,6 +516,11 @@ def open(  # noqa: A001 - called `podium.open`
     providers: Providers | None = None,
     record: str | Path | None = None,
     replay: str | Path | None = None,
+    engine: Literal["local", "temporal"] = LOCAL,
+    address: str | None = None,
+    namespace: str | None = None,
+    queue: str | None = None,
+    shared_runs: bool = False,
 ) -> AbstractAsyncContextManager[Podium]:
     """Open a store, to be used in `async with`.
 
@@ -496,10 +528,20 @@ def open(  # noqa: A001 - called `podium.open`
     runs are kept, by default PODIUM_RUNS, else the folder of a store that is a file, else `runs`.
     `functions`: what Python steps call by name. `providers`: who answers agent steps, by the name that workflows use.
     `record`, `replay`: a folder to which answers of agents go, or from which they come.
+    `engine`: "temporal" runs workflows on a Temporal server, by default the one that PODIUM_TEMPORAL_ADDRESS and
+    PODIUM_TEMPORAL_NAMESPACE name; `address`, `namespace`, `queue` and `shared_runs` are the options of `podium run`.
     """
+    if engine != LOCAL and (functions or providers or record or replay):
+        raise ValueError(
+            "functions, providers, record and replay need engine='local': workers do not have them"
+        )
     if record is not None and replay is not None:
         raise ValueError("record asks agents and replay does not: give one of them")
     calls = registered(functions or {})
+
+    def elsewhere(connected: Store, folder: Path, url: str) -> Callable[[], Engine]:
+        connection = temporal_connection(address, namespace, queue)
+        return partial(temporal_engine, connected, folder, url, connection, shared_runs=shared_runs)
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Podium]:
@@ -512,6 +554,7 @@ def open(  # noqa: A001 - called `podium.open`
             connected,
             folder,
             _log.warning,
+            engine=elsewhere(connected, folder, url) if engine != LOCAL else None,
             recordings=recordings,
             functions=calls,
             providers=providers_with(providers) if providers else None,

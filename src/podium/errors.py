@@ -85,6 +85,7 @@
     ├── NotAllowed                   operations/signals.py           a step tried to control its own run
     ├── TooManySignals               operations/signals.py
     ├── SignalWouldBeIgnored         operations/signals.py           nothing in the run can react to it; it was not sent
+    ├── SignalDuplicate              operations/engine_runs.py       the id of an earlier signal, with other content
     ├── InvalidSignal                operations/signal_payloads.py   a form or a signal with unexpected content
     ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow
     ├── InvalidExport                operations/transfer.py          a file that is not a usable export

@@ -244,6 +244,23 @@ def temporal_engine(
     )
 
 
+def temporal_connection(address: str | None, namespace: str | None, queue: str | None) -> "Connection":
+    """What is not given comes from the environment, as for the commands."""
+    from podium.engines.temporal.connection import (
+        DEFAULT_ADDRESS,
+        DEFAULT_NAMESPACE,
+        DEFAULT_QUEUE,
+        Connection,
+    )
+
+    return Connection(
+        address or os.environ.get("PODIUM_TEMPORAL_ADDRESS") or DEFAULT_ADDRESS,
+        namespace or os.environ.get("PODIUM_TEMPORAL_NAMESPACE") or DEFAULT_NAMESPACE,
+        queue or DEFAULT_QUEUE,
+        api_key=os.environ.get("PODIUM_TEMPORAL_API_KEY") or None,
+    )
+
+
 def temporal_worker(
     store: Store, runs: Path, url: str, connection: "Connection", *, shared_runs: bool, drain: float
 ) -> "TemporalWorker":

@@ -130,6 +130,9 @@ class LocalEngine:
         """What is missing for a run of the plan in this process; nothing is executed for it."""
         return self._parts.check(plan, workspace)
 
+    async def begin(self, _run_id: RunId) -> bool:
+        return False
+
     async def drive(
         self,
         run_id: RunId,

@@ -29,6 +29,11 @@ class PlanRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     # Not used from this moment on.
     expires_at: Timestamp | None = None
 
+    @classmethod
+    def from_json(cls, content: bytes | str) -> "PlanRef":
+        """As `podium publish --json` prints it."""
+        return msgspec.json.decode(content, type=cls)
+
 
 def is_sha256(value: str) -> bool:
     return _SHA256.fullmatch(value) is not None

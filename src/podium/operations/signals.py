@@ -37,7 +37,7 @@ _MAX_PER_MINUTE: Final = 60
 _LOOK_BACK: Final = 300
 _MAX_REASON: Final = 500
 # What can find nothing to act on; that is said immediately.
-_ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
+ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
 _MAX_RECHECKS: Final = 5
 
 
@@ -91,6 +91,7 @@ async def send_signal(
     caller: Caller | None = None,
     after: int | None = None,
     recheck: int = _MAX_RECHECKS,
+    signal_id: str | None = None,
 ) -> Run:
     """Raises `RunNotFound`, for another tenant's run too, and the errors above; cancelling an ended run is no error.
 
@@ -99,7 +100,7 @@ async def send_signal(
     checked, that is given up after `recheck` times. `after`: only if that is the run's newest record, else `LogMoved`.
     """
     run = await store.runs.find(tenant_id, run_id)
-    signal = Signal(signal_type, payload, caller or this_caller(), fields or {})
+    signal = Signal(signal_type, payload, caller or this_caller(), fields or {}, signal_id or str(uuid4()))
     try:
         await _check_caller(store, run, signal)
         if run.status in TERMINAL and signal_type == "CANCEL":
@@ -120,7 +121,9 @@ async def send_signal(
         await _accept(store, clock, run, signal, after)
     elif not await _accept_as_checked(store, clock, run, signal, checked_at):
         again = partial(send_signal, store, clock, tenant_id, run_id, signal_type, payload, plan=plan)
-        return await again(payloads=payloads, fields=fields, caller=caller, recheck=recheck - 1)
+        return await again(
+            payloads=payloads, fields=fields, caller=caller, recheck=recheck - 1, signal_id=signal_id
+        )
     return run
 
 
@@ -138,7 +141,7 @@ async def signal_run(
     """
     body = {name: value for name, value in payload.items() if value is not None}
     plan = None
-    if signal_type in _ABOUT_A_STEP:
+    if signal_type in ABOUT_A_STEP:
         run = await parts.store.runs.find(tenant_id, run_id)
         plan = await parts.plan_of(run)
     return await send_signal(

@@ -100,14 +100,16 @@ class EngineTrouble(NamedTuple):
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which run is to be started, and for whom. The run is in the store already, with its inputs."""
+    """Which run is to be started, and for whom."""
 
-    tenant_id: str
-    project_id: str
-    environment_id: str
-    run_id: RunId
+    tenant_id: str = DEFAULT_TENANT
+    project_id: str = DEFAULT_PROJECT
+    environment_id: str = DEFAULT_ENVIRONMENT
+    run_id: str
     # `any` is resolved before an engine is asked.
     target_adapter: str
+    # Of a run that is not in the store yet.
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class SignalRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -121,7 +123,7 @@ class WorkflowEngine(Protocol):
     """Tenant, project, environment and plan of a run come from the store, by the run id of the reference."""
 
     async def start_run(self, plan_ref: PlanRef, context: RunContext) -> EngineRunRef:
-        """Start a run of a published plan; a run that this engine has already is not started again."""
+        """Start a run of a published plan; one that is in the store already is not created or started again."""
         ...
 
     async def cancel_run(self, engine_run_ref: EngineRunRef) -> None:
@@ -151,6 +153,10 @@ class Engine(Protocol):
 
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
         """Make a run; nothing of it begins."""
+        ...
+
+    async def begin(self, run_id: RunId) -> bool:
+        """Let a run begin without this process. False if this engine cannot: then it has to be driven."""
         ...
 
     async def drive(

@@ -83,6 +83,24 @@ class TemporalEngine:
         facts = {TEMPORAL: {**self._connection.facts(), **self._queues.facts()}}
         return await create_run(self._parts, request.on(run_id, engine, facts), notify)
 
+    async def begin(self, run_id: RunId) -> bool:
+        run = await self._parts.store.get_run(run_id)
+        await self._require_workers(run)
+        await self._start_execution(run)
+        return True
+
+    def _queues_of(self, run: Run) -> Queues:
+        return Queues.of_run(run) or self._queues
+
+    async def _require_workers(self, run: Run) -> None:
+        client = await self._connected()
+        for queue in self._queues_of(run).served:
+            await temporal.require_worker(client, self._connection, queue)
+
+    async def _start_execution(self, run: Run) -> None:
+        """Unless the run has one."""
+        await temporal.start_execution(await self._connected(), run.identity, self._queues_of(run))
+
     async def drive(
         self,
         run_id: RunId,
@@ -97,18 +115,16 @@ class TemporalEngine:
         on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
     ) -> RunEnded:
         """Start an execution, unless the run has one, and follow the run to its end."""
-        client, store = await self._connected(), self._parts.store
+        store = self._parts.store
         run = await store.get_run(run_id)
         reopening = Reopening(store, self._parts.clock, run, reopen)
         if await reopening.is_completed():
             raise RunEndedAlready(run_id)
         await reopening.check(run)
-        queues = Queues.of_run(run) or self._queues
-        for queue in queues.served:
-            await temporal.require_worker(client, self._connection, queue)
+        await self._require_workers(run)
         if reopening.is_wanted:
             await self._reopen(reopening, run)
-        await temporal.start_execution(client, run.identity, queues)
+        await self._start_execution(run)
         control = _Control(self._parts, run_id)
         if on_driving is not None:
             on_driving(control)
