@@ -60,7 +60,7 @@ def parts(store: SqliteStore, folder: Path) -> LocalParts:
 
 
 def queues(folder: Path) -> Queues:
-    return Queues.at("bench", str(database(folder)), "bench", shared=False)
+    return Queues.beside_store("bench", "bench", database(folder))
 
 
 def database(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podium.configuration import configuration, seconds_from
 from podium.errors import InvalidConfiguration, PodiumError
+from podium.log.engines import TEMPORAL
 from podium.permissions import use_permissions
 from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
@@ -240,7 +241,7 @@ def temporal_engine(
     from podium.engines.temporal.engine import TemporalEngine
 
     return TemporalEngine(
-        _worker_parts(store, runs), connection, _queues(connection, url, shared=shared_runs)
+        _worker_parts(store, runs), connection, _queues(connection, url, runs, shared=shared_runs)
     )
 
 
@@ -268,7 +269,7 @@ def temporal_worker(
     _require_temporal()
     from podium.engines.temporal.worker import TemporalWorker
 
-    queues = _queues(connection, url, shared=shared_runs)
+    queues = _queues(connection, url, runs, shared=shared_runs)
     parts, plan_of = _worker_parts(store, runs), plan_loader().plan_of
     return TemporalWorker(parts, connection, queues, plan_of, drain=timedelta(seconds=drain))
 
@@ -280,12 +281,21 @@ def _require_temporal() -> None:
         raise ExtraMissing(f"the engine 'temporal' needs its client: {install_hint('temporal')}")
 
 
-def _queues(connection: "Connection", url: str, *, shared: bool) -> "Queues":
+def _queues(connection: "Connection", url: str, runs: Path, *, shared: bool) -> "Queues":
     import socket
 
     from podium.engines.temporal.names import Queues
+    from podium.engines.temporal.shared_runs import mark_of
 
-    return Queues.at(connection.queue, url, socket.gethostname(), shared=shared)
+    if not url.startswith(("postgresql://", "postgres://")):
+        if shared:
+            raise InvalidConfiguration(
+                "--shared-runs needs a store that all workers reach: a SQLite file is on one host; use PostgreSQL"
+            )
+        return Queues.beside_store(connection.queue, socket.gethostname(), Path(url.removeprefix("sqlite:")))
+    if shared:
+        return Queues.of_shared_runs(connection.queue, mark_of(runs))
+    return Queues.of_host(connection.queue, socket.gethostname())
 
 
 def _worker_parts(store: Store, runs: Path) -> "LocalParts":
@@ -336,20 +346,26 @@ def use_case_parts(
     return Parts(store, clock, runs, cache(engine), payload_store, check, notify, artifact_bucket(), trouble)
 
 
-async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
-    """The server is asked that the run's row names."""
-    from podium.engines.temporal.names import engine_facts
-    from podium.log.engines import TEMPORAL
-    from podium.runtime.extras import has_extra
-
-    if run.provider != TEMPORAL or not has_extra("temporal"):
-        return ()
+def connection_of(run: "Run", api_key: str | None) -> "Connection | None":
+    """To the Temporal server that a run was started on; None of a run of another engine."""
+    if run.provider != TEMPORAL:
+        return None
     from podium.engines.temporal.connection import Connection
-    from podium.engines.temporal.trouble import trouble_of
+    from podium.engines.temporal.names import engine_facts
 
     facts = engine_facts(run)
-    given = {name: facts[name] for name in ("address", "namespace", "queue", "tls") if name in facts}
-    connection = Connection(**given, api_key=os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
+    return Connection.of_facts(facts, api_key) if facts else None
+
+
+async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
+    """The server is asked that the run's row names."""
+    from podium.runtime.extras import has_extra
+
+    connection = connection_of(run, os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
+    if connection is None or not has_extra("temporal"):
+        return ()
+    from podium.engines.temporal.trouble import trouble_of
+
     return await trouble_of(run, connection, store)
 
 

@@ -32,7 +32,11 @@ class EngineChoice:
 
     @property
     def connection(self) -> Connection:
-        return Connection(**self.facts, api_key=_api_key(self.api_key_file))
+        return Connection(**self.facts, api_key=self.api_key)
+
+    @property
+    def api_key(self) -> str | None:
+        return _api_key(self.api_key_file)
 
 
 def chosen_engine() -> EngineChoice:

@@ -20,6 +20,7 @@ from podium.cli.output import surviving, surviving_lost_output
 from podium.cli.paths import GivenPath
 from podium.cli.progress import JsonLines, ProgressView, Quiet, progress_view
 from podium.cli.storing import store_option
+from podium.errors import RunNotFound
 from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.notes import RunNotes
@@ -94,9 +95,18 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
 
 
 class Foreground:
-    """One command that drives a run. `continues`: a recording that exists is continued."""
+    """One command that drives a run. `continues`: a recording that exists is continued. `run_id`: of a run that is
+    there already, whose engine it is driven by."""
 
-    def __init__(self, options: Options, *, plan: Plan | None = None, continues: bool = True) -> None:
+    def __init__(
+        self,
+        options: Options,
+        *,
+        plan: Plan | None = None,
+        continues: bool = True,
+        run_id: str | None = None,
+    ) -> None:
+        self._run_id = run_id
         record, replay = options["record"], options["replay"]
         if record is not None and replay is not None:
             raise click.UsageError("--record calls agents and --replay calls none: give one of them.")
@@ -146,7 +156,7 @@ class Foreground:
             opened = await open_store(self._store, create=create)
         following = asyncio.create_task(self._view.follow())
         parts = use_case_parts(
-            opened, self._folder, print_notice, recordings=self._recordings, engine=self._engine(opened)
+            opened, self._folder, print_notice, recordings=self._recordings, engine=await self._engine(opened)
         )
         try:
             with importing():
@@ -160,16 +170,21 @@ class Foreground:
                 await following
             await opened.close()
 
-    def _engine(self, opened: Store) -> Callable[[], Engine] | None:
-        """Another one than this process."""
-        choice = chosen_engine()
-        if choice.engine == LOCAL:
-            return None
-        from podium.wiring import temporal_engine
+    async def _engine(self, opened: Store) -> Callable[[], Engine] | None:
+        """Another one than this process: the one that was chosen, or the one that has the run."""
+        from podium.wiring import connection_of, temporal_engine
 
-        connection, shared_runs = choice.connection, choice.shared_runs
+        choice = chosen_engine()
+        connection = choice.connection if choice.engine != LOCAL else None
+        if connection is None and self._run_id is not None:
+            with contextlib.suppress(RunNotFound):
+                connection = connection_of(await opened.get_run(RunId(self._run_id)), choice.api_key)
+        if connection is None:
+            return None
+        if self._recordings is not None:
+            raise click.UsageError("--record and --replay are for --engine local.")
         return partial(
-            temporal_engine, opened, self._folder, self._store, connection, shared_runs=shared_runs
+            temporal_engine, opened, self._folder, self._store, connection, shared_runs=choice.shared_runs
         )
 
     async def _drive(

@@ -157,7 +157,7 @@ def resume(
         if plan is None:
             return INVALID_FILE
         other = Replacement(plan, content, force)
-    foreground = Foreground(options)
+    foreground = Foreground(options, run_id=run_id)
     variables = use_env_files(options["env_files"])
 
     async def work(parts: Parts) -> RunEnded:

@@ -77,7 +77,7 @@ async def connect(connection: Connection, contents: Contents) -> Client:
     except TimeoutError as error:
         raise _unavailable(connection, "no answer within 10 seconds") from error
     except RPCError as error:
-        raise _refusal(connection, error) from error
+        raise refusal(connection, error) from error
     except (RuntimeError, ValueError) as error:
         raise _unavailable(connection, _first_line(error)) from error
     return client
@@ -113,7 +113,8 @@ def _unavailable(connection: Connection, reason: str) -> EngineUnavailable:
     )
 
 
-def _refusal(connection: Connection, error: RPCError) -> PodiumError:
+def refusal(connection: Connection, error: RPCError) -> PodiumError:
+    """What a person is told of an error of the server."""
     match error.status:
         case RPCStatusCode.NOT_FOUND:
             return EngineRefused(
@@ -185,7 +186,7 @@ async def start_execution(client: Client, run: RunIdentity, queues: Queues) -> b
     args = RunArgs(run.run_id, queues.attempts)
     try:
         await client.start_workflow(
-            workflow_type(),
+            workflow_type(queues.rules),
             args,
             id=workflow_id(args.run_id),
             task_queue=queues.decisions,

@@ -1,5 +1,6 @@
 """Where a Temporal server is, and how to prove who asks. Without the SDK: commands know it before they need that."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +30,27 @@ class Connection(msgspec.Struct, frozen=True):
 
     def facts(self) -> dict[str, Any]:
         """What is kept with a run, so that others find the server; nothing secret."""
-        return {"address": self.address, "namespace": self.namespace, "queue": self.queue, "tls": self.tls}
+        paths = {"tls_ca": self.tls_ca, "tls_cert": self.tls_cert, "tls_key": self.tls_key}
+        kept = {name: str(path.absolute()) for name, path in paths.items() if path is not None}
+        if self.tls_server_name is not None:
+            kept["tls_server_name"] = self.tls_server_name
+        return {
+            "address": self.address,
+            "namespace": self.namespace,
+            "queue": self.queue,
+            "tls": self.tls,
+            **kept,
+        }
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any], api_key: str | None) -> "Connection":
+        """To the server that a run was started on."""
+        paths: dict[str, Any] = {
+            name: Path(facts[name]) for name in ("tls_ca", "tls_cert", "tls_key") if name in facts
+        }
+        names = ("address", "namespace", "queue", "tls", "tls_server_name")
+        given: dict[str, Any] = {name: facts[name] for name in names if name in facts}
+        return cls(**given, **paths, api_key=api_key)
 
     def worker_command(self) -> str:
         return (

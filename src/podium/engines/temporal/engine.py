@@ -1,28 +1,32 @@
 """The engine for `podium run --engine temporal`: starts a run on a Temporal server and follows it in the store."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 from temporalio.client import Client
+from temporalio.service import RPCError
 
 from podium.engines.control import idle_because
 from podium.engines.creation import create_run
+from podium.engines.hosting import OtherRules
 from podium.engines.parts import LocalParts
 from podium.engines.temporal import client as temporal
 from podium.engines.temporal.client import ExecutionExists
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.names import Queues, workflow_id
-from podium.errors import ConcurrencyLimit, StoreUnavailable
+from podium.errors import ConcurrencyLimit, PodiumError, StoreUnavailable
 from podium.log.engines import TEMPORAL, TemporalRunRef
 from podium.log.events import EventRecord, EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import RUN_ENDS
-from podium.machine import Machine
+from podium.machine import RULES_VERSION, Machine
+from podium.machine.answers import failure_payload
 from podium.machine.obligations import Obligation
 from podium.plan.capabilities import check_capabilities
 from podium.plan.plan import Plan
@@ -53,6 +57,16 @@ class TemporalEngine:
         self._connection = connection
         self._queues = queues
         self._client: Client | None = None
+        # Created here: unless they can be started, they do not stay open.
+        self._created: set[RunId] = set()
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Errors of the server, as a person is told of them."""
+        try:
+            yield
+        except RPCError as error:
+            raise temporal.refusal(self._connection, error) from error
 
     async def _connected(self) -> Client:
         if self._client is None:
@@ -66,10 +80,11 @@ class TemporalEngine:
         """Nothing is created unless the plan can be run there, and a worker serves the run's queues."""
         check_capabilities(request.plan, TEMPORAL)
         client = await self._connected()
-        for queue in self._queues.served:
-            await temporal.require_worker(client, self._connection, queue)
         run_id = request.run_id or str(uuid4())
-        if await temporal.is_open(client, run_id):
+        with self._asking():
+            await self._require_workers(client, self._queues)
+            is_open = await temporal.is_open(client, run_id)
+        if is_open:
             raise ExecutionExists(
                 f"{self._connection.place} has an open execution {workflow_id(run_id)!r} of another store; "
                 "use another run id, or another namespace"
@@ -81,25 +96,29 @@ class TemporalEngine:
             task_queue=self._queues.decisions,
         )
         facts = {TEMPORAL: {**self._connection.facts(), **self._queues.facts()}}
-        return await create_run(self._parts, request.on(run_id, engine, facts), notify)
+        created = await create_run(self._parts, request.on(run_id, engine, facts), notify)
+        self._created.add(created)
+        return created
+
+    async def _require_workers(self, client: Client, queues: Queues) -> None:
+        if queues.rules != RULES_VERSION:
+            raise OtherRules(
+                f"the run was started under rules {queues.rules}, and this version of Podium has rules "
+                f"{RULES_VERSION}; use the version that started it"
+            )
+        for queue in queues.served:
+            await temporal.require_worker(client, self._connection, queue)
 
     async def begin(self, run_id: RunId) -> bool:
-        run = await self._parts.store.get_run(run_id)
-        await self._require_workers(run)
-        await self._start_execution(run)
+        client, run = await self._connected(), await self._parts.store.get_run(run_id)
+        queues = self._queues_of(run)
+        with self._asking():
+            await self._require_workers(client, queues)
+        await self._start(client, run, queues)
         return True
 
     def _queues_of(self, run: Run) -> Queues:
         return Queues.of_run(run) or self._queues
-
-    async def _require_workers(self, run: Run) -> None:
-        client = await self._connected()
-        for queue in self._queues_of(run).served:
-            await temporal.require_worker(client, self._connection, queue)
-
-    async def _start_execution(self, run: Run) -> None:
-        """Unless the run has one."""
-        await temporal.start_execution(await self._connected(), run.identity, self._queues_of(run))
 
     async def drive(
         self,
@@ -121,10 +140,12 @@ class TemporalEngine:
         if await reopening.is_completed():
             raise RunEndedAlready(run_id)
         await reopening.check(run)
-        await self._require_workers(run)
+        queues = self._queues_of(run)
+        with self._asking():
+            await self._require_workers(client, queues)
         if reopening.is_wanted:
             await self._reopen(reopening, run)
-        await self._start_execution(run)
+        await self._start(client, run, queues)
         control = _Control(self._parts, run_id)
         if on_driving is not None:
             on_driving(control)
@@ -140,14 +161,36 @@ class TemporalEngine:
             await control.close()
         return _ended(end)
 
+    async def _start(self, client: Client, run: Run, queues: Queues) -> None:
+        try:
+            with self._asking():
+                await temporal.start_execution(client, run.identity, queues)
+        except PodiumError as error:
+            if run.identity.run_id in self._created:
+                await self._end_unstarted(run, error)
+            raise
+
+    async def _end_unstarted(self, run: Run, error: PodiumError) -> None:
+        """If the server has started it all the same, its execution finds that the run is over."""
+        run_id = run.identity.run_id
+        lease = await self._parts.store.claim(run_id, owner=_owner(run_id), ttl=None)
+        if lease is not None:
+            payload = failure_payload(1, error.code, str(error), reason="not started")
+            write = new_event(run.identity, EventType.RUN_FAILED, self._parts.now(), encode_payload(payload))
+            await self._parts.store.append(run_id, [write], fence=lease.fence)
+            await self._parts.store.release(lease)
+
     async def _reopen(self, reopening: Reopening, run: Run) -> None:
         """Recorded here, so that it is certain before an execution starts for it."""
         run_id = run.identity.run_id
-        owner = workflow_owner(TEMPORAL, workflow_id(run_id))
-        lease = await self._parts.store.claim(run_id, owner=owner, ttl=None)
+        lease = await self._parts.store.claim(run_id, owner=_owner(run_id), ttl=None)
         if lease is None:
             raise RunLocked(run_id, None)
         await reopening.carry_out(lease)
+
+
+def _owner(run_id: RunId) -> str:
+    return workflow_owner(TEMPORAL, workflow_id(run_id))
 
 
 def _ended(end: EventRecord) -> RunEnded:

@@ -39,6 +39,14 @@ def engine_facts(run: Run) -> dict[str, Any]:
     return facts if isinstance(facts, dict) else {}
 
 
+def _common(queue: str) -> str:
+    return f"{queue}.r{RULES_VERSION}"
+
+
+def _short(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:8]
+
+
 class Queues(msgspec.Struct, frozen=True):
     """The task queues of a run."""
 
@@ -51,15 +59,19 @@ class Queues(msgspec.Struct, frozen=True):
     rules: int = RULES_VERSION
 
     @classmethod
-    def at(cls, queue: str, store: str, host: str, *, shared: bool) -> "Queues":
-        """Of runs that are started on a host, with the store of this address."""
-        here = f"{queue}.r{RULES_VERSION}@{host}"
-        if not store.startswith(("postgresql://", "postgres://")):
-            path = Path(store.removeprefix("sqlite:")).absolute()
-            here = f"{here}:{sha256(str(path).encode()).hexdigest()[:8]}"
-            return cls(here, here, host)
-        common = f"{queue}.r{RULES_VERSION}"
-        return cls(common, common, "") if shared else cls(common, here, host)
+    def beside_store(cls, queue: str, host: str, store: Path) -> "Queues":
+        """Of runs in a SQLite store."""
+        here = f"{_common(queue)}@{host}:{_short(str(store.absolute()))}"
+        return cls(here, here, host)
+
+    @classmethod
+    def of_host(cls, queue: str, host: str) -> "Queues":
+        return cls(_common(queue), f"{_common(queue)}@{host}", host)
+
+    @classmethod
+    def of_shared_runs(cls, queue: str, mark: str) -> "Queues":
+        """Of runs in a folder that several hosts see: only workers that see the same one serve them."""
+        return cls(_common(queue), f"{_common(queue)}:{_short(mark)}", "")
 
     @classmethod
     def of_run(cls, run: Run) -> "Queues | None":

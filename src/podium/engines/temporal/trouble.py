@@ -71,7 +71,15 @@ async def _of_execution(client: Client, run: Run) -> list[EngineTrouble]:
         return [
             EngineTrouble("execution", name, f"its execution has ended ({status}); a worker starts a new one")
         ]
-    return _failures(found)
+    return [*_undecided(found), *_failures(found)]
+
+
+def _undecided(found: WorkflowExecutionDescription) -> list[EngineTrouble]:
+    tries = found.raw_description.pending_workflow_task.attempt
+    if tries <= 1:
+        return []
+    text = f"the next decision of {found.id!r} has failed {tries - 1} times; the log of its worker says why"
+    return [EngineTrouble("decision", found.id, text)]
 
 
 def _failures(found: WorkflowExecutionDescription) -> list[EngineTrouble]:

@@ -15,6 +15,7 @@ from typing import Final
 from temporalio.client import Client
 from temporalio.service import RPCError
 from temporalio.worker import Worker
+from temporalio.workflow import NondeterminismError
 
 from podium.engines.hosting import prepare_for_worker
 from podium.engines.parts import LocalParts
@@ -28,9 +29,10 @@ from podium.engines.temporal.opening import Opening, PlanOf
 from podium.engines.temporal.sandbox import RunSandbox
 from podium.engines.temporal.worker_names import worker_name
 from podium.engines.temporal.workflow import RunWorkflow
-from podium.errors import PodiumError
+from podium.errors import PodiumError, StoreUnavailable
 from podium.log.engines import TEMPORAL
 from podium.log.runs import Run
+from podium.log.times import seconds_between
 from podium.runtime.attempts import Attempts
 from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
@@ -38,6 +40,8 @@ from podium.runtime.hosted_runs import HostedRuns
 _LOG: Final = logging.getLogger(__name__)
 _NUDGE_SECONDS: Final = 0.25
 _RECONCILE_SECONDS: Final = 5.0
+# For so long a run is left to the client that created it.
+_NEW_SECONDS: Final = 30.0
 # After this time the next decision about a run is given to another worker than the one that made the last.
 _STICKY: Final = timedelta(seconds=2)
 _HEARTBEAT: Final = timedelta(seconds=1)
@@ -71,7 +75,7 @@ class TemporalWorker:
         runs = HostedRuns(prepare_for_worker(self._parts))
         self._views = FollowedViews(self._parts, on_end=runs.close_if_idle)
         runs.on_open = self._views.follow
-        attempts = Attempts(self._parts, runs)
+        attempts = Attempts(self._parts, runs, on_outage=_log_outage)
         activities = RunActivities(Opening(self._parts, self._plan_of), attempts)
         async with contextlib.AsyncExitStack() as running:
             for queue in self.queues.served:
@@ -96,6 +100,8 @@ class TemporalWorker:
             workflows=[RunWorkflow],
             activities=activities.all(),
             workflow_runner=RunSandbox(),
+            # Of another loop than this one. It fails, and the run continues from its log in a new execution.
+            workflow_failure_exception_types=[NondeterminismError],
             sticky_queue_schedule_to_start_timeout=_STICKY,
             graceful_shutdown_timeout=self._drain,
             # A stop reaches an attempt with its heartbeats.
@@ -122,7 +128,8 @@ class TemporalWorker:
                 while runs := await self._store.open_runs(TEMPORAL, after=after, limit=_PAGE):
                     after = runs[-1].identity.run_id
                     for run in runs:
-                        await self._restart_if_lost(client, run)
+                        with _surviving(f"run {run.identity.run_id}"):
+                            await self._restart_if_lost(client, run)
                         self._show_if_here(run)
             await asyncio.sleep(_RECONCILE_SECONDS)
 
@@ -135,12 +142,15 @@ class TemporalWorker:
     async def _restart_if_lost(self, client: Client, run: Run) -> None:
         run_id = run.identity.run_id
         queues = Queues.of_run(run)
-        if queues is None or queues.decisions not in self.queues.served or run.head < 2:
-            return  # another worker's, or about to be started by who created it
+        if queues is None or queues.decisions not in self.queues.served or self._is_new(run):
+            return  # another worker's, or about to be started by the client that created it
         if await temporal.is_open(client, run_id):
             return
         if await temporal.start_execution(client, run.identity, queues):
             _LOG.warning("run %s had no execution on the server; a new one was started", run_id)
+
+    def _is_new(self, run: Run) -> bool:
+        return run.head < 2 and seconds_between(run.created_at, self._parts.now()) < _NEW_SECONDS
 
 
 @contextlib.contextmanager
@@ -150,3 +160,8 @@ def _surviving(what: str) -> Iterator[None]:
         yield
     except (RPCError, PodiumError) as error:
         _LOG.warning("%s could not be looked after: %s", what, error)
+
+
+def _log_outage(error: StoreUnavailable) -> None:
+    """What was done is kept until it can be stored."""
+    _LOG.warning("waiting for the store: %s", error)
