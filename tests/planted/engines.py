@@ -228,7 +228,7 @@ _ON_TEMPORAL: Final[list[Fault]] = [
     fault(
         "EN14",
         "workers of other rules serve the queue",
-        swap(f"{_QUEUES}.at", "f'{queue}.r{RULES_VERSION}'", "queue"),
+        swap(f"{_TEMPORAL}/names.py:_common", "f'{queue}.r{RULES_VERSION}'", "queue"),
     ),
     fault(
         "EN15",
@@ -292,12 +292,12 @@ _ON_TEMPORAL: Final[list[Fault]] = [
     fault(
         "EN19",
         "attempts go to any host",
-        swap(f"{_QUEUES}.at", "cls(common, here, host)", "cls(common, common, host)"),
+        swap(f"{_QUEUES}.of_host", "f'{_common(queue)}@{host}'", "_common(queue)"),
     ),
     fault(
         "EN19",
         "workers of one SQLite store serve those of another",
-        drop(f"{_QUEUES}.at", "here = f'{here}:{sha256(str(path).encode()).hexdigest()[:8]}'"),
+        swap(f"{_QUEUES}.beside_store", "_short(...)", "''"),
     ),
     fault(
         "EN19",

@@ -134,7 +134,7 @@ class TemporalEngine:
         on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
     ) -> RunEnded:
         """Start an execution, unless the run has one, and follow the run to its end."""
-        store = self._parts.store
+        client, store = await self._connected(), self._parts.store
         run = await store.get_run(run_id)
         reopening = Reopening(store, self._parts.clock, run, reopen)
         if await reopening.is_completed():
