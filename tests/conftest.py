@@ -5,10 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from services import postgres, temporal
 from tests.conformance import RULES_OF_PROMISES
 from tests.servers import MISSING, need
+
+# On a busy machine everything is slow, also what makes examples.
+settings.register_profile(
+    "any load",
+    parent=settings.get_profile(settings.get_current_profile_name()),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("any load")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
