@@ -112,6 +112,11 @@ class Foreground:
             raise click.UsageError("--record calls agents and --replay calls none: give one of them.")
         if (record is not None or replay is not None) and chosen_engine().engine != LOCAL:
             raise click.UsageError("--record and --replay are for --engine local.")
+        if options["env_files"] and chosen_engine().engine != LOCAL:
+            raise click.UsageError(
+                "--env-file is for --engine local: on Temporal, steps get the environment of their worker; start it "
+                "with `podium worker --env-file`."
+            )
         use_configured_permissions()  # before the folder is made
         self._recordings = recordings_in(record, replay, goes_on=continues)
         self._folder = runs_folder(given_runs())
@@ -143,13 +148,14 @@ class Foreground:
 
     async def start(self, parts: Parts, request: RunRequest) -> RunEnded:
         """A new run. A signal counts from now on: one that comes before the run is created cancels it then."""
-        with interruptible() as on_driving:
+        with interruptible(hangup=_ends_with_terminal()) as on_driving:
             ready = await start_run(parts, request, notify=self._notify)
             return await self._drive(parts, ready, lambda: contextlib.nullcontext(on_driving))
 
     async def drive(self, parts: Parts, ready: ReadyRun) -> RunEnded:
         """A run that is there already."""
-        return await self._drive(parts, ready, partial(interruptible, immediately=False), is_new=False)
+        interrupts = partial(interruptible, immediately=False, hangup=_ends_with_terminal())
+        return await self._drive(parts, ready, interrupts, is_new=False)
 
     async def _work(self, work: Callable[[Parts], Awaitable[RunEnded]], *, create: bool) -> RunEnded:
         with importing():
@@ -259,6 +265,11 @@ class Foreground:
             click.echo(f"REPLAY_MISS: the recording has no answer for {steps}", err=True)
             return ended.exit_code or FAILED
         return ended.exit_code
+
+
+def _ends_with_terminal() -> bool:
+    """A run that workers carry out does not need this process."""
+    return chosen_engine().engine == LOCAL
 
 
 def _warn_of_readers(folder: Path) -> None:

@@ -9,11 +9,11 @@ from podium.ports.engine import Driving
 
 
 @contextlib.contextmanager
-def interruptible(*, immediately: bool = True) -> Iterator[Callable[[Driving], None]]:
+def interruptible(*, immediately: bool = True, hangup: bool = True) -> Iterator[Callable[[Driving], None]]:
     """SIGINT or SIGTERM once cancels the run, twice kills it; also one that comes before the run has begun.
 
     SIGHUP cancels it as well, unless it was ignored when this process started (`nohup`). It never kills: when
-    a terminal is closed it comes twice, from the kernel and from the shell.
+    a terminal is closed it comes twice, from the kernel and from the shell. `hangup` False: it ends this process only.
 
     Gives what an engine is to call when the run is ours. `immediately` False: signals mean that from then on only; a
     process that still waits for another one to give the run up is simply interrupted.
@@ -43,7 +43,7 @@ def interruptible(*, immediately: bool = True) -> Iterator[Callable[[Driving], N
     def listen() -> None:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, on_signal)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        if hangup and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             loop.add_signal_handler(signal.SIGHUP, on_hangup)
 
     if immediately:

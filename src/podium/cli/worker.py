@@ -4,11 +4,13 @@ import asyncio
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from podium.cli.engine_options import chosen_engine, connection_options
+from podium.cli.env_files import env_file_option, use_env_files
 from podium.cli.hints import given_runs
 from podium.cli.storing import store_option, using_store
 from podium.ports.store import Store
@@ -31,19 +33,21 @@ _DRAIN_SECONDS = 10.0
     help="How long running steps may take to end when the worker is stopped; then other workers repeat them.",
 )
 @connection_options
+@env_file_option
 @store_option
-def worker(drain: float, store: str | None) -> int:
+def worker(drain: float, env_files: tuple[Path, ...], store: str | None) -> int:
     """Carry out runs that were started with `podium run --engine temporal`, until it is stopped.
 
     A worker needs the store that the runs are in and, unless --shared-runs is given, serves the runs that were started
-    on its host. Several workers can serve one queue. Ctrl-C or SIGTERM stops a worker: it starts nothing more and gives
-    running steps the time to --drain.
+    on its host. Steps get its environment and the secrets that it finds. Several workers can serve one queue. Ctrl-C or
+    SIGTERM stops a worker: it starts nothing more and gives running steps the time to --drain.
 
     \b
     podium worker --engine temporal --address 127.0.0.1:7233
     podium worker --engine temporal --store postgresql://db/podium --shared-runs --runs /shared/runs
     """
     choice = chosen_engine()
+    use_env_files(env_files)
     folder = runs_folder(given_runs())
 
     async def work(opened: Store) -> None:

@@ -20,7 +20,7 @@ from podium.engines.temporal.messages import (
     WriteOrder,
 )
 from podium.engines.temporal.names import run_id_of
-from podium.engines.temporal.opening import Opening
+from podium.engines.temporal.opening import NotItsExecution, Opening
 from podium.errors import PodiumError
 from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.ids import RunId
@@ -45,9 +45,11 @@ class RunActivities:
 
     @activity.defn(name="podium.open")
     async def open(self, args: RunArgs) -> OpenedRun:
-        info = activity.info()
-        with _beating():
-            return await self._opening.open(args, str(info.workflow_id))
+        try:
+            with _beating():
+                return await self._opening.open(args, str(activity.info().workflow_id))
+        except NotItsExecution as error:
+            raise ApplicationError(str(error), type=error.code, non_retryable=True) from error
 
     @activity.defn(name="podium.close")
     async def close(self, run_id: str) -> None:

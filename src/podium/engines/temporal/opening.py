@@ -13,6 +13,7 @@ from podium.engines.hosting import PreparedRun, prepare_run
 from podium.engines.parts import LocalParts
 from podium.engines.start import start_facts
 from podium.engines.temporal.messages import OpenedRun, RunArgs
+from podium.engines.temporal.names import run_id_of
 from podium.errors import ConcurrencyLimit, PodiumError, StoreUnavailable
 from podium.log.alerts import Alert, AlertCode
 from podium.log.engines import TEMPORAL, EngineRunRef
@@ -40,6 +41,12 @@ PlanOf: TypeAlias = Callable[[Run, Contents], Awaitable[Plan]]
 _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
+class NotItsExecution(PodiumError):
+    """An execution that was not started for the run that it names."""
+
+    code = "EXECUTION_REFUSED"
+
+
 class Opening:
     """`plan_of`: where plans come from, and are verified again: the store, or where they were published."""
 
@@ -50,6 +57,7 @@ class Opening:
 
     async def open(self, args: RunArgs, workflow_id: str) -> OpenedRun:
         run = await self._store.get_run(RunId(args.run_id))
+        _require_own(run, workflow_id)
         if run.status in TERMINAL:
             return _over(run)
         owner = holders.workflow_owner(TEMPORAL, workflow_id)
@@ -75,6 +83,8 @@ class Opening:
             try:
                 report = check_capabilities(plan, TEMPORAL)
                 prepared = await prepare_run(self._parts, run, check=True, alone=False)
+                # This worker may lack what the client that created the run has.
+                self._parts.check(plan, prepared.host.workspace).require()
             except StoreUnavailable:
                 raise
             except PodiumError as error:
@@ -161,6 +171,17 @@ class Opening:
         held = await self._store.held_lease(RunId(run_id))
         if held is not None and held.lease.owner == owner:
             await self._store.release(held.lease)
+
+
+def _require_own(run: Run, workflow_id: str) -> None:
+    """Anyone with access to the server can start an execution of any name, for any run."""
+    run_id = run.identity.run_id
+    if run.provider != TEMPORAL:
+        raise NotItsExecution(
+            f"run {run_id!r} is a run of the {run.provider} engine; Temporal does not carry it"
+        )
+    if run_id_of(workflow_id) != run_id:
+        raise NotItsExecution(f"execution {workflow_id!r} is not the one of run {run_id!r}")
 
 
 def _over(run: Run) -> OpenedRun:

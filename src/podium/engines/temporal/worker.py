@@ -32,7 +32,7 @@ from podium.engines.temporal.workflow import RunWorkflow
 from podium.errors import PodiumError, StoreUnavailable
 from podium.log.engines import TEMPORAL
 from podium.log.runs import Run
-from podium.log.times import seconds_between
+from podium.log.times import moment
 from podium.runtime.attempts import Attempts
 from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
@@ -40,11 +40,11 @@ from podium.runtime.hosted_runs import HostedRuns
 _LOG: Final = logging.getLogger(__name__)
 _NUDGE_SECONDS: Final = 0.25
 _RECONCILE_SECONDS: Final = 5.0
-# For so long a run is left to the client that created it.
-_NEW_SECONDS: Final = 30.0
 # After this time the next decision about a run is given to another worker than the one that made the last.
 _STICKY: Final = timedelta(seconds=2)
 _HEARTBEAT: Final = timedelta(seconds=1)
+# What a client has to start the run that it created.
+_START: Final = timedelta(seconds=10)
 _PAGE: Final = 100
 
 
@@ -142,15 +142,16 @@ class TemporalWorker:
     async def _restart_if_lost(self, client: Client, run: Run) -> None:
         run_id = run.identity.run_id
         queues = Queues.of_run(run)
-        if queues is None or queues.decisions not in self.queues.served or self._is_new(run):
-            return  # another worker's, or about to be started by the client that created it
+        if queues is None or queues.decisions not in self.queues.served or self._is_being_started(run):
+            return
         if await temporal.is_open(client, run_id):
             return
         if await temporal.start_execution(client, run.identity, queues):
             _LOG.warning("run %s had no execution on the server; a new one was started", run_id)
 
-    def _is_new(self, run: Run) -> bool:
-        return run.head < 2 and seconds_between(run.created_at, self._parts.now()) < _NEW_SECONDS
+    def _is_being_started(self, run: Run) -> bool:
+        """By the client that created it, unless that was killed in between."""
+        return run.head < 2 and moment(self._parts.now()) - moment(run.created_at) < _START
 
 
 @contextlib.contextmanager
