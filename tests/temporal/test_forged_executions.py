@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 from temporalio.client import Client, WorkflowFailureError
@@ -28,7 +29,7 @@ def _forge(site: Site, workflow_id: str, run_id: str) -> BaseException | None:
 
 
 def _queue(site: Site) -> str:
-    return Queues.at("tests", site.store, socket.gethostname(), shared=False).attempts
+    return Queues.beside_store("tests", socket.gethostname(), Path(site.store)).attempts
 
 
 def _leave_local_run(site: Site) -> None:
