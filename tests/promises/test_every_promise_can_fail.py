@@ -179,6 +179,10 @@ CHANGES = [
         swap("stores/memory.py:MemoryStore.due", "kept.row.provider != provider", "False"),
     ),
     Change(
+        "wake_ups_without_events_change_only_if_nothing_has_come_since",
+        swap("stores/memory.py:MemoryStore.append", "after is not None and after != kept.row.head", "False"),
+    ),
+    Change(
         "open_runs_of_an_engine_are_found",
         swap("stores/memory.py:MemoryStore.open_runs", "kept.row.status not in TERMINAL", "True"),
     ),

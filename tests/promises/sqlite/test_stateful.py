@@ -12,7 +12,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -318,8 +317,7 @@ class SameAnswers(RuleBasedStateMachine):
         assert model[:3] == kept[:3]
 
 
-# Seconds alone; minutes in a process in which tests of the Python API ran before.
-TestSameAnswers = pytest.mark.timeout(900)(SameAnswers.TestCase)
+TestSameAnswers = SameAnswers.TestCase
 TestSameAnswers.settings = settings(
     max_examples=40,
     stateful_step_count=50,

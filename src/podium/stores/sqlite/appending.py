@@ -179,11 +179,11 @@ def _append(
     if not fresh:
         if not writes and (append.set_wake_ups or append.drop_wake_ups):
             rules.check_fence(append.run_id, (), append.fence, held)
+            _check_after(db, number, run, append, head)
             _change_wake_ups(db, number, append, _STATUS[status_text])
         return rules.outcome(writes, known, ())
     rules.check_fence(append.run_id, fresh, append.fence, held)
-    if append.after is not None and append.after != head:
-        raise LogMoved(append.run_id, log.events_after(db, number, run, after=append.after))
+    _check_after(db, number, run, append, head)
     now = at.text
     stored = rules.records_of(run, fresh, head, now)
     events += [event_row(number, record) for record in stored]
@@ -201,6 +201,11 @@ def _append(
     if append.set_wake_ups or append.drop_wake_ups:
         _change_wake_ups(db, number, append, status)
     return rules.outcome(writes, known, stored)
+
+
+def _check_after(db: apsw.Connection, number: int, run: RunIdentity, append: Append, head: int) -> None:
+    if append.after is not None and append.after != head:
+        raise LogMoved(append.run_id, log.events_after(db, number, run, after=append.after))
 
 
 def _change_wake_ups(db: apsw.Connection, number: int, append: Append, status: RunStatus) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.errors import StaleFence
+from podium.errors import LogMoved, StaleFence
 from podium.log.engines import TemporalRunRef
 from podium.log.leases import Fence, WakeUp
 from podium.testing.events import event
@@ -23,6 +23,17 @@ class TimerPromises:
             await world.store.set_engine(R1, engine, fence=lease.fence)
             assert await world.other.due(_at(5), provider="temporal") == [_wake_up("a", 1)]
             assert await world.other.due(_at(5), provider="conductor") == []
+
+        world.run(scenario())
+
+    def test_wake_ups_without_events_change_only_if_nothing_has_come_since(self, world: World) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            with pytest.raises(LogMoved):
+                await world.store.append(R1, [], fence=lease.fence, after=1, set_wake_ups=[_wake_up("a", 1)])
+            assert await world.other.due(_at(5)) == []
+            await world.store.append(R1, [], fence=lease.fence, after=2, set_wake_ups=[_wake_up("a", 1)])
+            assert await world.other.due(_at(5)) == [_wake_up("a", 1)]
 
         world.run(scenario())
 
