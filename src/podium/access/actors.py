@@ -1,0 +1,22 @@
+"""Who asks, and how that is known. A name without a method is only a claim."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Method(StrEnum):
+    """How an actor is known."""
+
+    # The user that the process runs as.
+    OS_USER = "os-user"
+    # A token whose SHA-256 the configuration lists.
+    TOKEN = "token"
+    # A program that uses Podium as a library says so.
+    PROGRAM = "program"
+
+
+class Actor(msgspec.Struct, frozen=True):
+    name: str
+    method: Method
+    uid: int | None = None

@@ -1,0 +1,66 @@
+"""May this actor do this? One function decides for every front end and every engine."""
+
+from typing import Protocol
+
+import msgspec
+
+from podium.access.actors import Actor
+from podium.access.operations import Operation
+from podium.access.policy import AccessPolicy
+from podium.access.roles import Role, with_included
+
+
+class Denial(msgspec.Struct, frozen=True):
+    """Why not: AUTHZ_TENANT_FORBIDDEN, AUTHZ_DENIED or AUTHZ_REASON_REQUIRED."""
+
+    code: str
+    text: str
+
+
+class Authoriser(Protocol):
+    def decide(self, actor: Actor, operation: Operation, tenant_id: str, reason: str = "") -> Denial | None:
+        """None: allowed."""
+        ...
+
+
+class OwnerAuthoriser:
+    """Without rules: the user of this machine may do everything, in every tenant."""
+
+    def decide(self, actor: Actor, operation: Operation, tenant_id: str, reason: str = "") -> Denial | None:
+        return _reason_missing(operation, reason)
+
+
+class RoleAuthoriser:
+    """By the rules of a policy. Who is not listed may nothing, not even see that a run exists."""
+
+    def __init__(self, policy: AccessPolicy) -> None:
+        self._policy = policy
+
+    def decide(self, actor: Actor, operation: Operation, tenant_id: str, reason: str = "") -> Denial | None:
+        roles = self.roles(actor, tenant_id)
+        if not roles:
+            return Denial("AUTHZ_TENANT_FORBIDDEN", f"{actor.name!r} has no role in tenant {tenant_id!r}")
+        if operation.role not in roles:
+            return Denial(
+                "AUTHZ_DENIED",
+                f"{operation.name} needs the role {operation.role.value!r}, and {actor.name!r} is "
+                f"{', '.join(sorted(role.value for role in roles))} in tenant {tenant_id!r}",
+            )
+        return _reason_missing(operation, reason)
+
+    def roles(self, actor: Actor, tenant_id: str) -> frozenset[Role]:
+        rules = self._policy.tenants.get(tenant_id)
+        return with_included(rules.members.get(actor.name, frozenset())) if rules is not None else frozenset()
+
+
+class DenyingAuthoriser:
+    """What holds where no authoriser was chosen."""
+
+    def decide(self, actor: Actor, operation: Operation, tenant_id: str, reason: str = "") -> Denial | None:
+        return Denial("AUTHZ_DENIED", f"nothing allows {operation.name}: no authoriser was chosen")
+
+
+def _reason_missing(operation: Operation, reason: str) -> Denial | None:
+    if operation.needs_reason and not reason.strip():
+        return Denial("AUTHZ_REASON_REQUIRED", f"{operation.name} needs a reason: say why with --reason TEXT")
+    return None

@@ -1,0 +1,28 @@
+"""Roles nest: an engineer may do what an operator may, an admin what an engineer may. The others are separate."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+
+class Role(StrEnum):
+    VIEWER = "viewer"
+    AUDITOR = "auditor"
+    OPERATOR = "operator"
+    ENGINEER = "engineer"
+    ADMIN = "admin"
+    APPROVER = "approver"
+    SYSTEM = "system"
+
+
+_INCLUDED: Final = {
+    Role.ENGINEER: frozenset({Role.OPERATOR}),
+    Role.ADMIN: frozenset({Role.ENGINEER, Role.OPERATOR, Role.AUDITOR}),
+}
+
+
+def with_included(roles: Iterable[Role]) -> frozenset[Role]:
+    """The roles and those they include. Whoever has any role may look."""
+    given = frozenset(roles)
+    nested = given.union(*(_INCLUDED.get(role, frozenset()) for role in given))
+    return nested | {Role.VIEWER} if nested else nested
