@@ -5,7 +5,6 @@ must not be found weeks later by the first workflow that needs it.
 """
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ import msgspec
 
 from podium.errors import InvalidConfiguration
 from podium.files import FileNotUsable, read_regular
+from podium.patterns import lazy_pattern
 from podium.permissions import Permissions
 from podium.text import shortened
 
@@ -30,7 +30,7 @@ _PLAN_KEYS: Final = ("allow", "allow_loopback", "file_root")
 SECRET_TIMEOUT: Final = "PODIUM_SECRET_TIMEOUT"
 _PLACE: Final = "https://plans.example.com/releases or s3://bucket"
 _MAX_SECONDS: Final = 366 * 86_400
-_SECRET_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRET_NAME: Final = lazy_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Configuration(msgspec.Struct, frozen=True):

@@ -48,8 +48,8 @@ FAULTS: Final[list[Fault]] = [
         "names may contain a slash",
         swap(
             "language/declaring.py",
-            '''re.compile(r"""[.\\[\\]{}"|/#]|:-""")''',
-            '''re.compile(r"""[.\\[\\]{}"|#]|:-""")''',
+            '''lazy_pattern(r"""[.\\[\\]{}"|/#]|:-""")''',
+            '''lazy_pattern(r"""[.\\[\\]{}"|#]|:-""")''',
         ),
     ),
     fault(

@@ -138,8 +138,8 @@ CHANGES = [
         "a_name_stands_for_the_bytes_that_were_kept_last",
         swap(
             "stores/memory.py:MemoryStore._keep",
-            "kept.contents[name] = digest",
-            "kept.contents.setdefault(name, digest)",
+            "kept.contents[one.name] = one.sha256",
+            "kept.contents.setdefault(one.name, one.sha256)",
         ),
     ),
     Change(
@@ -158,8 +158,8 @@ CHANGES = [
         "many_large_contents_come_back_byte_for_byte",
         swap(
             "stores/memory.py:MemoryStore._keep",
-            "self._contents.setdefault(digest, content)",
-            "self._contents.setdefault(digest, content[:65536])",
+            "self._contents.setdefault(one.sha256, one.content)",
+            "self._contents.setdefault(one.sha256, one.content[:65536])",
         ),
     ),
     Change(

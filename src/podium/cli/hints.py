@@ -4,20 +4,20 @@ A hint that works only without `--runs` and `--store` is a wrong hint. So what w
 command that is printed carries it, if that command has the option.
 """
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from podium.patterns import lazy_pattern
 from podium.text import visible, without_credentials
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
 
 _MAX_CAUSES: Final = 5
-_COMMAND: Final = re.compile(r"`(podium [^`\n]+)`")
+_COMMAND: Final = lazy_pattern(r"`(podium [^`\n]+)`")
 # What was given on the command line, by option.
 _given: dict[str, str] = {}
 

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import click
+import msgspec
 
 from podium.cli.hints import given_runs
 from podium.cli.output import print_json
@@ -69,10 +70,11 @@ def stats(store: str | None, as_json: bool) -> None:
         return await opened.stats()
 
     found = using_store(store, work)
+    counted = msgspec.structs.asdict(found)
     if as_json:
-        print_json(found._asdict())
+        print_json(counted)
         return
-    for name, value in found._asdict().items():
+    for name, value in counted.items():
         click.echo(f"{name.replace('_', ' '):15} {value}")
 
 

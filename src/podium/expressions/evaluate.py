@@ -43,6 +43,7 @@ from podium.expressions.types import (
     Unary,
     Value,
 )
+from podium.patterns import lazy_pattern
 from podium.text import shortened
 
 LARGEST: Final = 2**53 - 1
@@ -353,7 +354,9 @@ _COMPARISONS: Final[dict[Comparison, _Compares]] = {
 # --- numbers ----------------------------------------------------------------------------------------
 
 # Blanks around it are allowed: `wc -l` writes some. Longer ones are names, not quantities.
-_NUMERIC: Final = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*", re.ASCII)
+_NUMERIC: Final = lazy_pattern(
+    r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*", re.ASCII
+)
 _MAX_NUMBER: Final = 64
 
 
@@ -539,7 +542,7 @@ _STRENGTH: Final = {"or": 1, "and": 2, "not": 3, "+": 5, "-": 5, "*": 6, "/": 6,
 _COMPARING, _SIGN, _ATOM = 4, 7, 8
 # A part of a path that needs no quotes: up to the next dot, bracket, default or end. Braces and quotes cannot be
 # meant as a part of a name, because no step may be called so; what is called so can be quoted.
-PLAIN_PART: Final = re.compile(r"""(?:[^.\[\]{}":\x00-\x1f\x7f]++|:(?!-))++""")
+PLAIN_PART: Final = lazy_pattern(r"""(?:[^.\[\]{}":\x00-\x1f\x7f]++|:(?!-))++""")
 
 
 def unparse(tree: Expression) -> str:

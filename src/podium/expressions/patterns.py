@@ -12,6 +12,8 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
+from podium.patterns import lazy_pattern
+
 MAX_PATTERN: Final = 1_000
 # The compiled form of a pattern; RE2 also keeps its state within this.
 _MAX_MEMORY: Final = 1024 * 1024
@@ -84,7 +86,7 @@ def _refusal(reason: str, pattern: str) -> InvalidPattern:
 
 
 # An escaped character, a set such as `[^]$]`, or what is written differently in RE2.
-_PART: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
+_PART: Final = lazy_pattern(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|\$", re.DOTALL)
 
 
 def _in_re2(pattern: str) -> str:

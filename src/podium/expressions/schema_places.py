@@ -6,8 +6,10 @@ for from the outside to the inside, and the library is only asked whether a part
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
+
+import msgspec
 
 # By the pointer of a part of the schema: does a value fit it? Parts that are missing cannot be asked.
 Fits = Callable[[str, Any], bool]
@@ -22,7 +24,7 @@ _WITH_SCHEMAS: Final = _REFERENCES | {
 }  # fmt: skip
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """A part of the value, and the part of the schema that it does not fit."""
 
     path: tuple[str | int, ...]
@@ -55,9 +57,9 @@ def _parts(schema: Any, place: Place) -> Iterator[Place]:
         return
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#"):
-        yield place._replace(pointer=unquote(reference))
+        yield msgspec.structs.replace(place, pointer=unquote(reference))
     for number, _ in enumerate(schema.get("allOf") or ()):
-        yield place._replace(pointer=f"{place.pointer}/allOf/{number}")
+        yield msgspec.structs.replace(place, pointer=f"{place.pointer}/allOf/{number}")
     if isinstance(place.value, dict):
         for name in schema.get("properties") or ():
             if name in place.value:

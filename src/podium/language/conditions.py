@@ -1,6 +1,5 @@
 """`when`, and the conditions of loops."""
 
-import re
 from typing import Final
 
 from podium.language.codes import Code
@@ -9,6 +8,7 @@ from podium.language.references import Names, Place, not_visible
 from podium.language.scopes import NotVisible, find_step
 from podium.language.tree import Mapping, Node, Scalar, Sequence
 from podium.language.values import expression_of, text_of
+from podium.patterns import lazy_pattern
 from podium.plan.conditions import (
     All,
     AnyOf,
@@ -22,7 +22,7 @@ from podium.plan.conditions import (
 )
 from podium.text import quoted
 
-_VALUE_OF_A_VARIABLE: Final = re.compile(r"\$\{env\.(\w+)\}")
+_VALUE_OF_A_VARIABLE: Final = lazy_pattern(r"\$\{env\.(\w+)\}")
 _STEP_STATES: Final[dict[str, StepState]] = {
     "step_ok": "ok",
     "step_failed": "failed",

@@ -3,7 +3,6 @@
 So that steps can name what comes later. Names and ids are checked here, and who depends on whom.
 """
 
-import re
 from collections.abc import Callable
 from typing import Final
 
@@ -23,6 +22,7 @@ from podium.language.values import (
     scalar_at,
     value_at,
 )
+from podium.patterns import lazy_pattern
 from podium.plan.graph import order
 from podium.plan.plan import (
     MAX_NESTING,
@@ -32,7 +32,7 @@ from podium.plan.plan import (
 from podium.text import quoted
 
 # What a name may not contain (D03): these are syntax in references and paths.
-_NOT_IN_NAMES: Final = re.compile(r"""[.\[\]{}"|/#]|:-""")
+_NOT_IN_NAMES: Final = lazy_pattern(r"""[.\[\]{}"|/#]|:-""")
 # Names with a meaning; others may not begin with an underscore.
 START: Final = "_start"
 ERROR: Final = "_error"

@@ -13,7 +13,7 @@ text. What the operators mean, and why, stands in `expressions/evaluate.py`.
 
 import re
 from math import isfinite
-from typing import Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -37,6 +37,7 @@ from podium.expressions.types import (
 from podium.language.diagnostics import did_you_mean
 from podium.language.kinds import Kinds, type_name
 from podium.language.templates import ExpressionProblem, OnReference, parse_reference, resolved, unescape
+from podium.patterns import lazy_pattern
 from podium.text import quoted
 
 __all__ = ["ExpressionProblem", "OnReference", "parse_expression"]
@@ -77,7 +78,7 @@ class _Token(msgspec.Struct, frozen=True, gc=False):
 
 
 _BLANKS: Final = " \t\r\n"
-_TOKEN: Final = re.compile(
+_TOKEN: Final = lazy_pattern(
     r"""
     [ \t\r\n]*
     (?: (?P<reference> \$\{ )
@@ -92,9 +93,9 @@ _TOKEN: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 # Longer signs first. What people write who know another language, and what it is called here.
-_FOREIGN: Final = re.compile(r"===|!==|\*\*|//|&&|\|\||<>|=>|=<|<<|>>|==|!=|[=!&|^~?:.;{}$@`'\"\\]")
-_NUMBER: Final = re.compile(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_DIGITS: Final = re.compile(r"0|[1-9][0-9]*")
+_FOREIGN: Final = lazy_pattern(r"===|!==|\*\*|//|&&|\|\||<>|=>|=<|<<|>>|==|!=|[=!&|^~?:.;{}$@`'\"\\]")
+_NUMBER: Final = lazy_pattern(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_DIGITS: Final = lazy_pattern(r"0|[1-9][0-9]*")
 _WRITE: Final = {
     "=": "Write == to compare.",
     "===": "Write ==.",
@@ -542,7 +543,7 @@ def _counted(count: int) -> str:
 # --- what can be said about types before there are values -------------------------------------------
 
 
-class _Signature(NamedTuple):
+class _Signature(msgspec.Struct, frozen=True):
     takes: tuple[Kinds, ...]
     gives: Kinds
     example: str

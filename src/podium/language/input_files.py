@@ -6,7 +6,8 @@ written it counts for every name it could become.
 """
 
 import re
-from typing import NamedTuple
+
+import msgspec
 
 from podium.expressions.types import Template, Text
 from podium.language.codes import Code
@@ -17,7 +18,7 @@ from podium.language.tree import Node
 from podium.text import quoted
 
 
-class _Wanted(NamedTuple):
+class _Wanted(msgspec.Struct, frozen=True):
     path: str
     node: Node
     problems: Problems

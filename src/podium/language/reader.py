@@ -26,6 +26,7 @@ from podium.language.codes import Code
 from podium.language.diagnostics import Report
 from podium.language.source import Source
 from podium.language.tree import Entry, Mapping, Node, Scalar, Sequence
+from podium.patterns import lazy_pattern
 from podium.text import quoted
 
 MAX_BYTES: Final = 8 * 1024 * 1024
@@ -333,7 +334,7 @@ class _Composer:
 
 _BEGINS: Final = frozenset({MappingStartEvent, SequenceStartEvent})
 _ENDS: Final = frozenset({MappingEndEvent, SequenceEndEvent})
-_TAG: Final = re.compile(r"!(<[^>]*>|[^\s,\[\]{}]*)")
+_TAG: Final = lazy_pattern(r"!(<[^>]*>|[^\s,\[\]{}]*)")
 
 
 def _span(event: yaml.Event) -> tuple[int, int]:
@@ -360,9 +361,9 @@ _WORDS: Final[dict[str, None | bool]] = {
     "False": False,
     "FALSE": False,
 }
-_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INTEGER = lazy_pattern(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = lazy_pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_NOT_FINITE = lazy_pattern(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _NUMBER_BEGINS = frozenset("+-.0123456789")
 # How a plain scalar begins that may be something else than text.
 _MEANS_MORE = _NUMBER_BEGINS | {word[:1] for word in _WORDS}

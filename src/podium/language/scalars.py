@@ -11,17 +11,18 @@ from typing import Final, TypeAlias
 
 from podium.language.source import Source
 from podium.language.tree import Scalar
+from podium.patterns import lazy_pattern
 
 # Where something begins and ends in the file.
 _Span: TypeAlias = tuple[int, int]
 
 # Blanks and line breaks; of what is folded only the breaks count.
-_SPACE: Final = re.compile(r"[ \t\r\n]+")
-_BREAK: Final = re.compile(r"\r?\n")
+_SPACE: Final = lazy_pattern(r"[ \t\r\n]+")
+_BREAK: Final = lazy_pattern(r"\r?\n")
 # \xNN, \uNNNN, \UNNNNNNNN, or one character after the backslash.
-_ESCAPE: Final = re.compile(r"\\(?:x..|u....|U........|.)", re.DOTALL)
+_ESCAPE: Final = lazy_pattern(r"\\(?:x..|u....|U........|.)", re.DOTALL)
 # A backslash at the end of a line joins it to the next one.
-_JOINED: Final = re.compile(r"\\\r?\n[ \t]*")
+_JOINED: Final = lazy_pattern(r"\\\r?\n[ \t]*")
 
 
 def span_in_file(source: Source, scalar: Scalar, start: int, end: int) -> _Span:

@@ -8,10 +8,11 @@ at a line feed, both count from 1.
 from bisect import bisect_right
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+
+import msgspec
 
 
-class Position(NamedTuple):
+class Position(msgspec.Struct, frozen=True):
     """A place as people name it; line and column count from 1."""
 
     line: int

@@ -1,6 +1,5 @@
 """Steps that do one thing: commands, agents, requests, functions, approvals, `set`."""
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +32,7 @@ from podium.language.values import (
     texts_at,
     value_at,
 )
+from podium.patterns import lazy_pattern
 from podium.plan.canonical import MAX_INTEGER, comes_back
 from podium.plan.plan import (
     PLAIN_WORK,
@@ -65,7 +65,7 @@ _POLICY_OF_AGENTS: Final = "minimal"
 _UNITS: Final = {"": 1} | {
     f"{unit}{i}": (1024 if i else 1000) ** power for power, unit in enumerate("KMGT", 1) for i in ("", "i")
 }
-_SIZE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*((?:[KMGT]i?)?)B?")
+_SIZE: Final = lazy_pattern(r"([0-9]+(?:\.[0-9]+)?)\s*((?:[KMGT]i?)?)B?")
 
 
 class KnownProviders(msgspec.Struct, frozen=True):

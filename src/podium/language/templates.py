@@ -12,11 +12,14 @@ never read again. So a value can hold quotes, spaces or `${` without becoming an
 
 import re
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
 
 from podium.expressions.evaluate import PLAIN_PART
 from podium.expressions.types import Reference, Template, Text
 from podium.language.kinds import Kinds
+from podium.patterns import lazy_pattern
 from podium.text import quoted
 
 # More parts than any real path has: a lookup walks them one by one.
@@ -41,7 +44,7 @@ class ExpressionProblem(Exception):
         self.hint = hint
 
 
-class Word(NamedTuple):
+class Word(msgspec.Struct, frozen=True):
     """One word of a command, with the place where it was written. `bare`: nothing in it was quoted or escaped."""
 
     text: Text
@@ -144,14 +147,14 @@ def unescape(text: str, start: int) -> str:
 # --- references -------------------------------------------------------------------------------------
 
 # What nearly all of them look like; the longer way below comes to the same.
-_SIMPLE: Final = re.compile(
+_SIMPLE: Final = lazy_pattern(
     r"\$\{([A-Za-z_][A-Za-z0-9_ -]*+(?<! )(?:\.[A-Za-z_][A-Za-z0-9_ -]*+(?<! )){0,63}+)\}"
 )
-_QUOTED_PART: Final = re.compile(
+_QUOTED_PART: Final = lazy_pattern(
     r"""\[(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"|'([^'\\]*+(?:\\.[^'\\]*+)*+)')\]""", re.DOTALL
 )
-_INDEX: Final = re.compile(r"\[(0|[1-9][0-9]{0,14})\]")
-_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_INDEX: Final = lazy_pattern(r"\[(0|[1-9][0-9]{0,14})\]")
+_ESCAPE: Final = lazy_pattern(r"\\(.)", re.DOTALL)
 _ESCAPES: Final = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -342,11 +345,11 @@ class _Parts:
 
 # --- words of a command -----------------------------------------------------------------------------
 
-_BLANKS: Final = re.compile(r"(?:[ \t\r\n]++|\\\n)*+")
+_BLANKS: Final = lazy_pattern(r"(?:[ \t\r\n]++|\\\n)*+")
 # What means nothing to the splitter, outside quotes and inside double ones. A `$` is looked at by itself.
-_PLAIN: Final = re.compile(r"""[^ \t\r\n'"\\$]+""")
-_PLAIN_IN_DOUBLE_QUOTES: Final = re.compile(r'[^"\\$]+')
-_PLAIN_IN_SINGLE_QUOTES: Final = re.compile(r"[^'$]+")
+_PLAIN: Final = lazy_pattern(r"""[^ \t\r\n'"\\$]+""")
+_PLAIN_IN_DOUBLE_QUOTES: Final = lazy_pattern(r'[^"\\$]+')
+_PLAIN_IN_SINGLE_QUOTES: Final = lazy_pattern(r"[^'$]+")
 # In double quotes a shell takes a backslash for itself before anything else.
 _ESCAPED_IN_DOUBLE_QUOTES: Final = '\\"$`'
 

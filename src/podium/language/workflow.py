@@ -6,7 +6,6 @@ Every problem is reported, each with its position; a plan comes out only if ther
 same plan on any machine: other files come in through `Files`, and nothing else is asked.
 """
 
-import re
 from collections.abc import Callable, Collection
 from collections.abc import Mapping as MappingOf
 from typing import Any, Final
@@ -54,6 +53,7 @@ from podium.language.values import (
     texts_at,
     value_at,
 )
+from podium.patterns import lazy_pattern
 from podium.plan.loading import FINALLY, depth_of, plan_of
 from podium.plan.plan import (
     MAX_NESTING,
@@ -402,7 +402,7 @@ def _check_no_secrets(node: Node, names: WorkflowNames, problems: Problems) -> N
                     )
 
 
-_FROM_ENVIRONMENT: Final = re.compile(r"\$\{env\.(\w+)[^}]*\}")
+_FROM_ENVIRONMENT: Final = lazy_pattern(r"\$\{env\.(\w+)[^}]*\}")
 
 
 def _discipline(root: Mapping, problems: Problems) -> Discipline:

@@ -10,7 +10,6 @@ The structs that exist by the hundred thousand are hidden from the garbage colle
 values that cannot refer back to them.
 """
 
-import re
 from enum import StrEnum
 from typing import Final
 
@@ -19,6 +18,7 @@ import msgspec
 from podium.errors import InvalidEvent, PayloadTooLarge
 from podium.log.ids import RunId, check_id, check_step_id, check_uuid4
 from podium.log.times import Timestamp, is_timestamp
+from podium.patterns import lazy_pattern
 
 MAX_PAYLOAD_BYTES: Final = 256 * 1024
 NO_PAYLOAD: Final = b"{}"
@@ -95,14 +95,14 @@ class EventRecord(msgspec.Struct, gc=False, frozen=True, rename="camel"):
 
 # The types Podium writes, and whether each is about a step.
 _KNOWN_TYPES: Final = {event_type.value: event_type.value.startswith("Step") for event_type in EventType}
-_TYPE: Final = re.compile(r"[A-Z][A-Za-z0-9]{0,63}")
-_KEY: Final = re.compile(r"[0-9a-f]{64}")
+_TYPE: Final = lazy_pattern(r"[A-Z][A-Za-z0-9]{0,63}")
+_KEY: Final = lazy_pattern(r"[0-9a-f]{64}")
 _MAX_ATTEMPTS: Final = 2**31
 # Paths as short as this have few enough bytes, whatever their characters.
 _SHORT_PATH: Final = 256
 # Id, key and moment of nearly every event, in one go: each is what it has to be, and none has a space. Moments at the
 # end of a month are left out; they have to be looked at in full.
-_USUAL: Final = re.compile(
+_USUAL: Final = lazy_pattern(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12} [0-9a-f]{64} "
     r"[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
 ).fullmatch

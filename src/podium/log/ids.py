@@ -1,9 +1,9 @@
 """Ids and their grammars (G44). What breaks one is refused before anything is written."""
 
-import re
 from typing import Final, NewType
 
 from podium.errors import InvalidId
+from podium.patterns import lazy_pattern
 from podium.text import shortened
 
 RunId = NewType("RunId", str)
@@ -13,8 +13,8 @@ DEFAULT_TENANT: Final = TenantId("default")
 DEFAULT_PROJECT: Final = "default"
 DEFAULT_ENVIRONMENT: Final = "local"
 
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}")
-_UUID4: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+_ID: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}")
+_UUID4: Final = lazy_pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 _MAX_STEP_BYTES: Final = 1024
 
 

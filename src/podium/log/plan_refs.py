@@ -8,11 +8,12 @@ import msgspec
 from podium.errors import InvalidEvent
 from podium.log.ids import check_id
 from podium.log.times import Timestamp, is_timestamp
+from podium.patterns import lazy_pattern
 from podium.text import shortened
 
 MAX_URI: Final = 2048
-_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_SCHEMA_VERSION: Final = re.compile(r"v[0-9]{1,9}\.[0-9]{1,9}", re.ASCII)
+_SHA256: Final = lazy_pattern(r"[0-9a-f]{64}", re.ASCII)
+_SCHEMA_VERSION: Final = lazy_pattern(r"v[0-9]{1,9}\.[0-9]{1,9}", re.ASCII)
 
 
 class PlanRef(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -23,8 +23,10 @@ import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import AnyStr, Final, Generic, NamedTuple
+from typing import AnyStr, Final, Generic
 from urllib.parse import quote, quote_plus
+
+import msgspec
 
 SHORTEST: Final = 6
 MASK: Final = "***"
@@ -82,7 +84,7 @@ class RedactedStream:
 # --- searching -----------------------------------------------------------------------------------
 
 
-class _Masked(NamedTuple, Generic[AnyStr]):
+class _Masked(msgspec.Struct, Generic[AnyStr], frozen=True):
     shown: AnyStr
     held: AnyStr
     covered: int

@@ -4,16 +4,17 @@ Events carry them as text: they sort as they are, they survive every store and l
 them are never computed with.
 """
 
-import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias
 
 import msgspec
 
+from podium.patterns import lazy_pattern
+
 Timestamp: TypeAlias = str
 
 _encode: Final = msgspec.json.Encoder().encode
-_FORM: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+_FORM: Final = lazy_pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 
 
 def timestamp(moment: datetime) -> Timestamp:

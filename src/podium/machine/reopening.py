@@ -12,7 +12,9 @@ because the run's own list had completed, it is continued instead.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from podium.log.events import EventType
 from podium.machine import (
@@ -112,7 +114,7 @@ def keep_for_reopening(m: Agenda, *, completed: bool) -> None:
 # --- what would be taken up -----------------------------------------------------------------------
 
 
-class Cause(NamedTuple):
+class Cause(msgspec.Struct, frozen=True):
     """A step that has left its list with an outcome that ended the run."""
 
     path: str

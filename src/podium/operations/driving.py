@@ -7,6 +7,8 @@ of another engine's workflow never lapses: that engine finds a worker for the ru
 import socket
 from dataclasses import dataclass
 
+import msgspec
+
 from podium.log.ids import RunId
 from podium.log.leases import DRIVER_LEASE, HeldLease
 from podium.log.runs import Run
@@ -77,7 +79,9 @@ async def _in_line(store: Store, run: Run) -> RunDriver | None:
         return None
     run_id = run.identity.run_id
     line = await store.slot_line(run_id)
-    living = line._replace(waiting=tuple(one for one in line.waiting if not holders.is_gone(one.owner)))
+    living = msgspec.structs.replace(
+        line, waiting=tuple(one for one in line.waiting if not holders.is_gone(one.owner))
+    )
     lease = next((one for one in living.waiting if one.run_id == run_id), None)
     if lease is None:
         return None

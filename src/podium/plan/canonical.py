@@ -1,6 +1,5 @@
 """Canonical JSON (RFC 8785): equal values have equal bytes, so that a hash of them means something."""
 
-import re
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
@@ -8,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from podium.errors import PodiumError
+from podium.patterns import lazy_pattern
 
 # Beyond it a JSON number is rounded by half of its readers.
 MAX_INTEGER: Final = 2**53 - 1
@@ -51,9 +51,9 @@ def _has_other_numbers(written: bytes) -> bool:
     return bool(_DIFFERS.search(written) and _DIFFERS.search(_TEXTS.sub(b"", written)))
 
 
-_TEXTS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
-_BEYOND_UFFFF: Final = re.compile(rb"[\xf0-\xff]")
-_DIFFERS: Final = re.compile(rb"[0-9](?:[.eE]|[0-9]{15})")
+_TEXTS: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_BEYOND_UFFFF: Final = lazy_pattern(rb"[\xf0-\xff]")
+_DIFFERS: Final = lazy_pattern(rb"[0-9](?:[.eE]|[0-9]{15})")
 
 
 def comes_back(value: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
 
@@ -85,7 +84,7 @@ def parallel_limit(plan: Plan, adapter: str) -> int:
     return asked if limit is None else min(asked, limit)
 
 
-class _Miss(NamedTuple):
+class _Miss(msgspec.Struct, frozen=True):
     capability: str
     support: Support
     what: str

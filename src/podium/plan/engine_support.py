@@ -8,7 +8,9 @@ none       not at all
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from podium.log.engines import LOCAL, TEMPORAL
 
@@ -20,14 +22,14 @@ class Support(StrEnum):
     NONE = "none"
 
 
-class Cell(NamedTuple):
+class Cell(msgspec.Struct, frozen=True):
     """What an engine has of one capability."""
 
     support: Support
     reason: str
 
 
-class EngineSupport(NamedTuple):
+class EngineSupport(msgspec.Struct, frozen=True):
     name: str
     cells: Mapping[str, Cell]
     # Of `max_parallel`: how many tasks of a run it carries out at the same time; None: as many as the plan says.

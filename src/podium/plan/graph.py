@@ -10,10 +10,11 @@ nothing recurses: a chain of a million nodes is as good as any.
 """
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 
-class Ordering(NamedTuple):
+class Ordering(msgspec.Struct, frozen=True):
     """What `order` found: the waves, and one cycle if there is any.
 
     When `cycle` is not empty, `waves` holds only the nodes that do not depend on a cycle.

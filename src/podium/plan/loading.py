@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from podium.errors import PodiumError
+from podium.patterns import lazy_pattern
 from podium.plan.canonical import canonical_json, canonical_sha256
 from podium.plan.plan import (
     SCHEMA_VERSION,
@@ -51,8 +52,8 @@ class PlanVersionUnknown(PodiumError):
 # How many minor versions back a plan may be.
 _MINORS_BACK: Final = 3
 # How msgspec names a place inside a step.
-_IN_A_STEP: Final = re.compile(r"`\$.*(?:\.steps\[[0-9]+\]|\.workflow\.error\b)")
-_VERSION: Final = re.compile(r"v([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
+_IN_A_STEP: Final = lazy_pattern(r"`\$.*(?:\.steps\[[0-9]+\]|\.workflow\.error\b)")
+_VERSION: Final = lazy_pattern(r"v([0-9]{1,9})\.([0-9]{1,9})", re.ASCII)
 
 
 def plan_of(
@@ -138,7 +139,7 @@ def _version_in(content: bytes) -> str | None:
         return None
 
 
-_NOT_IN_SLUG: Final = re.compile(r"[^a-z0-9]+")
+_NOT_IN_SLUG: Final = lazy_pattern(r"[^a-z0-9]+")
 
 
 def slug(name: str) -> str:
@@ -205,7 +206,7 @@ def walk(workflow: Workflow, path: str = "") -> list[tuple[str, Step]]:
     return [(found.path, found.step) for found in located_steps(workflow, path)]
 
 
-class LocatedStep(NamedTuple):
+class LocatedStep(msgspec.Struct, frozen=True):
     path: str
     step: Step
     # The file it is in: of a step inside a call, the called one.

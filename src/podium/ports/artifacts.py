@@ -17,14 +17,16 @@ of it.
 
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from podium.errors import PodiumError
 from podium.log.artifacts import ArtifactRef
 from podium.log.times import Timestamp
 
 
-class StoredArtifact(NamedTuple):
+class StoredArtifact(msgspec.Struct, frozen=True):
     """What a store knows of an artifact without reading it."""
 
     sha256: str

@@ -6,7 +6,7 @@ is for a caller that watches a run to its end, such as `podium run`.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -79,7 +79,7 @@ class RunEnded(msgspec.Struct, frozen=True):
     error: str
 
 
-class Notice(NamedTuple):
+class Notice(msgspec.Struct, frozen=True):
     """Something that a person who watches should know and that is not in the log: what this process waits for."""
 
     # Notices of one subject replace one another.
@@ -88,7 +88,7 @@ class Notice(NamedTuple):
     is_over: bool = False
 
 
-class EngineTrouble(NamedTuple):
+class EngineTrouble(msgspec.Struct, frozen=True):
     """What keeps a run of another engine from continuing."""
 
     # worker, server, execution or attempt.

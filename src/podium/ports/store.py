@@ -46,7 +46,7 @@ class AppendedEvent(msgspec.Struct, gc=False, frozen=True):
     differs: bool
 
 
-class CreatedRun(NamedTuple):
+class CreatedRun(msgspec.Struct, frozen=True):
     run: Run
     # Those that were stored: none if the run was there before.
     events: tuple[AppendedEvent, ...]
@@ -54,12 +54,12 @@ class CreatedRun(NamedTuple):
     duplicate: bool
 
 
-class Claimed(NamedTuple):
+class Claimed(msgspec.Struct, frozen=True):
     run: Run
     lease: Lease
 
 
-class StartedAttempt(NamedTuple):
+class StartedAttempt(msgspec.Struct, frozen=True):
     """What became of a worker's wish to carry out an attempt: exactly one of the last four is there."""
 
     events: tuple[AppendedEvent, ...]
@@ -82,7 +82,7 @@ class Limit(NamedTuple):
     most: int
 
 
-class KeptContent(NamedTuple):
+class KeptContent(msgspec.Struct, frozen=True):
     """What a run keeps in the store under a name, without its bytes."""
 
     name: str
@@ -93,14 +93,14 @@ class KeptContent(NamedTuple):
 NO_CONTENTS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
-class SlotLine(NamedTuple):
+class SlotLine(msgspec.Struct, frozen=True):
     """The runs of one concurrency key: who works, oldest first, and who waits, next one first."""
 
     holders: tuple[Lease, ...]
     waiting: tuple[Lease, ...]
 
 
-class StoreStats(NamedTuple):
+class StoreStats(msgspec.Struct, frozen=True):
     runs: int
     open_runs: int
     events: int

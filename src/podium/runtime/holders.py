@@ -9,8 +9,10 @@ import os
 import socket
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import uuid4
+
+import msgspec
 
 from podium.runtime.tasks import proc
 
@@ -20,7 +22,7 @@ _OF_ENGINE: Final = "/"
 _STOPPED: Final = "Tt"
 
 
-class Holder(NamedTuple):
+class Holder(msgspec.Struct, frozen=True):
     host: str
     pid: int
     began: int
@@ -30,7 +32,7 @@ class Holder(NamedTuple):
 
 def new_owner() -> str:
     """A name for a lease of this process; two of them differ."""
-    return ":".join(map(str, (*_this_process(), uuid4().hex[:8])))
+    return ":".join(map(str, (*msgspec.structs.astuple(_this_process()), uuid4().hex[:8])))
 
 
 def workflow_owner(provider: str, workflow_id: str) -> str:

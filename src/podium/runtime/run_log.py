@@ -164,9 +164,8 @@ class RunLog:
 
     async def make_storable(self, pending: PendingEvent) -> None:
         """Give it a payload that a store keeps. What cannot be kept is an end too: the step has failed."""
-        pending.event_type, pending.payload, pending.encoded = await storable_end(
-            pending.event_type, pending.payload, self._values
-        )
+        end = await storable_end(pending.event_type, pending.payload, self._values)
+        pending.event_type, pending.payload, pending.encoded = end.event_type, end.payload, end.encoded
 
     async def spill_large(self, writes: Sequence[EventWrite]) -> list[EventWrite]:
         """Decisions can be large too: the outputs of a run."""

@@ -15,7 +15,6 @@ Names and values in paths come from people and programs: every path has to stay 
 
 import contextlib
 import os
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -24,10 +23,11 @@ from typing import Final
 from uuid import uuid4
 
 from podium.errors import PodiumError
+from podium.patterns import lazy_pattern
 from podium.permissions import folder_mode
 from podium.text import reason_of, shortened
 
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._\[\]#@+=, -]")
+_UNSAFE: Final = lazy_pattern(r"[^A-Za-z0-9._\[\]#@+=, -]")
 _MAX_NAME: Final = 150
 _STEPS: Final = "logs/steps"
 _OUTPUTS: Final = "outputs"

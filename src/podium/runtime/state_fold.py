@@ -6,7 +6,7 @@ are kept, and as many older ones that failed: there may be any number of such lo
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ _END_STATUS: Final[dict[str, str]] = {
 }
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     """Where a step is shown."""
 
     step: Step

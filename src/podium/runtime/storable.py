@@ -1,7 +1,9 @@
 """Payloads as a store keeps them: large values apart, and nothing that is too large or not JSON."""
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from podium.errors import InvalidEvent
 from podium.log.events import MAX_PAYLOAD_BYTES, EventType, check_payload, encode_payload
@@ -11,7 +13,7 @@ from podium.runtime.spilling import Values, spill
 _NOT_KEPT: Final = 125
 
 
-class StorableEnd(NamedTuple):
+class StorableEnd(msgspec.Struct, frozen=True):
     event_type: str
     payload: dict[str, Any]
     # None if it is what `payload` encodes to.

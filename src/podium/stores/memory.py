@@ -246,9 +246,9 @@ class MemoryStore:
         self._keep(self._kept(run_id), contents)
 
     def _keep(self, kept: _Kept, contents: Mapping[str, bytes]) -> None:
-        for name, digest, content in rules.contents_of(contents):
-            self._contents.setdefault(digest, content)
-            kept.contents[name] = digest
+        for one in rules.contents_of(contents):
+            self._contents.setdefault(one.sha256, one.content)
+            kept.contents[one.name] = one.sha256
         self._remove_unused_contents()
 
     def _remove_unused_contents(self) -> None:

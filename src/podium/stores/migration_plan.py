@@ -7,12 +7,13 @@ migration that was changed afterwards means two histories. How to ask and how to
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from podium.errors import StoreVersion
 
 
-class Migration(NamedTuple):
+class Migration(msgspec.Struct, frozen=True):
     number: int
     name: str
     sql: str

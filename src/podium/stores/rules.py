@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
@@ -195,7 +196,7 @@ def _differs(write: EventWrite, record: EventRecord) -> bool:
     )
 
 
-class Content(NamedTuple):
+class Content(msgspec.Struct, frozen=True):
     """Bytes to be kept for a run."""
 
     name: str

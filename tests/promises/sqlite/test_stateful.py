@@ -314,7 +314,7 @@ class SameAnswers(RuleBasedStateMachine):
         self._both("outbox_lines")
         self._both("dead_letters", "kafka")
         model, kept = self._run(self._model.stats()), self._run(self._store.stats())
-        assert model[:3] == kept[:3]
+        assert (model.runs, model.open_runs, model.events) == (kept.runs, kept.open_runs, kept.events)
 
 
 TestSameAnswers = SameAnswers.TestCase

@@ -8,6 +8,7 @@ from podium.language import tree
 from podium.language.codes import Code
 from podium.language.diagnostics import Diagnostic
 from podium.language.reader import MAX_BYTES, MAX_DEPTH, Document, read_yaml
+from podium.language.source import Position
 from podium.language.tree import Mapping, Node, NodePath, Plain, Scalar, Sequence
 
 
@@ -100,7 +101,7 @@ def test_every_key_has_its_place(path: NodePath, line: int, column: int, text: s
 
     key = key_at(document, *path)
 
-    assert document.source.position(key.start) == (line, column)
+    assert document.source.position(key.start) == Position(line, column)
     assert written(document, key) == text
 
 
@@ -128,7 +129,7 @@ def test_every_value_has_its_place(path: NodePath, line: int, column: int, text:
 
     node = at(document, *path)
 
-    assert document.source.position(node.start) == (line, column)
+    assert document.source.position(node.start) == Position(line, column)
     assert written(document, node) == text
 
 
@@ -153,7 +154,7 @@ def test_windows_line_ends_count_in_offsets_but_not_in_columns() -> None:
     node = at(document, "b", 0)
 
     assert (node.start, node.end) == (14, 15)
-    assert document.source.position(node.start) == (3, 5)
+    assert document.source.position(node.start) == Position(3, 5)
 
 
 def test_a_byte_order_mark_does_not_count() -> None:
@@ -165,14 +166,14 @@ def test_a_byte_order_mark_does_not_count() -> None:
 def test_an_item_without_a_value_stands_after_its_dash() -> None:
     document = sound("-\n- a\n")
 
-    assert document.source.position(at(document, 0).start) == (1, 2)
+    assert document.source.position(at(document, 0).start) == Position(1, 2)
 
 
 def test_text_over_several_lines_begins_at_its_quote() -> None:
     document = sound('a: "one\n  two"\nb: 1\n')
 
     assert written(document, at(document, "a")) == '"one\n  two"'
-    assert document.source.position(key_at(document, "b").start) == (3, 1)
+    assert document.source.position(key_at(document, "b").start) == Position(3, 1)
 
 
 # --- the tree ------------------------------------------------------------------------------------

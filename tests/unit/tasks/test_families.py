@@ -8,6 +8,7 @@ import sys
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from podium.runtime.tasks import families, proc, processes
@@ -90,12 +91,12 @@ def test_a_signal_never_hits_another_process_with_the_same_number(monkeypatch: p
     seen = proc.look(os.getpid())
     assert seen is not None
     with same_descriptors():
-        proc.send(seen._replace(began=seen.began - 1), signal.SIGKILL)
+        proc.send(msgspec.structs.replace(seen, began=seen.began - 1), signal.SIGKILL)
         assert sent == []
         proc.send(seen, signal.SIGTERM)
         assert sent == [signal.SIGTERM]
         # One that is not there any more.
-        proc.send(seen._replace(pid=2**22 + 1), signal.SIGKILL)
+        proc.send(msgspec.structs.replace(seen, pid=2**22 + 1), signal.SIGKILL)
         assert sent == [signal.SIGTERM]
 
 

@@ -8,12 +8,14 @@ import contextlib
 import os
 import signal
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 _PF_EXITING: Final = 0x4
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True):
     """A process as it was when we looked."""
 
     pid: int

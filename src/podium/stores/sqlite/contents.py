@@ -36,13 +36,13 @@ _LIST: Final = (
 
 
 def keep(db: apsw.Connection, number: int, contents: Sequence[rules.Content]) -> None:
-    for name, digest, content in contents:
-        found = db.execute(_FIND, (digest,)).fetchone()
+    for one in contents:
+        found = db.execute(_FIND, (one.sha256,)).fetchone()
         if found is None:
-            db.execute(_ADD, (digest, content))
+            db.execute(_ADD, (one.sha256, one.content))
             found = (db.last_insert_rowid(),)
-        before = db.execute(_REFERRED_TO, (number, name)).fetchone()
-        db.execute(_REFER, (number, name, found[0]))
+        before = db.execute(_REFERRED_TO, (number, one.name)).fetchone()
+        db.execute(_REFER, (number, one.name, found[0]))
         if before is not None and before != found:
             db.execute(_REMOVE_UNUSED, before)
 

@@ -40,11 +40,15 @@ def file_system_of(path: Path, mounts: str) -> str:
     deepest, found = -1, ""
     for line in mounts.splitlines():
         _, point, kind, *_ = line.split(" ")
-        mounted = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point))
+        mounted = Path(_unescaped(point) if "\\" in point else point)
         # Of two mounts on one point the later one is what is seen.
         if where.is_relative_to(mounted) and len(mounted.parts) >= deepest:
             deepest, found = len(mounted.parts), kind
     return found
+
+
+def _unescaped(point: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
 
 
 def make_folder(folder: Path) -> None:

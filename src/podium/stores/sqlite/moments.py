@@ -1,13 +1,14 @@
 """A moment as the store sees it: the wall clock for people, the boot-time clock for what decides."""
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+
+import msgspec
 
 from podium.log.times import Timestamp, timestamp
 from podium.ports.clock import Clock
 
 
-class Moment(NamedTuple):
+class Moment(msgspec.Struct, frozen=True):
     now: datetime
     text: Timestamp
     elapsed: float

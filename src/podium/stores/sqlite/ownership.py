@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from itertools import groupby
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -209,7 +209,7 @@ def _scopes(tenant: str, project: str, plan: str, concurrency: str | None) -> It
 # --- the queue ------------------------------------------------------------------------------------
 
 
-class _Tenant(NamedTuple):
+class _Tenant(msgspec.Struct, frozen=True, order=True):
     live: int
     served: int
     name: str

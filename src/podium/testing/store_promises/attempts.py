@@ -6,6 +6,7 @@ import pytest
 
 from podium.errors import RunNotFound, StaleFence
 from podium.log.leases import AttemptClaim, Fence, WakeUp
+from podium.ports.store import StartedAttempt
 from podium.testing.events import event
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
 
@@ -46,7 +47,7 @@ class AttemptPromises:
             await world.store.append(R1, [event("r1", "RunPaused")], fence=lease.fence)
             late = [event("r1", "StepSkipped", "z"), event("r1", "StepStarted", "b")]
             refused = await world.other.start_attempt(R1, late, fence=lease.fence, claim=_claim(step="b"))
-            assert refused == ((), None, None, None, True)
+            assert refused == StartedAttempt((), is_paused=True)
             assert (await types_in(world.store))[-1] == "RunPaused"
             # One that had started before the pause continues, also with another worker.
             again = await world.other.start_attempt(R1, at_work, fence=lease.fence, claim=_claim())

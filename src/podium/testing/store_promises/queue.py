@@ -9,7 +9,7 @@ from podium.log.engines import TemporalRunRef
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE
 from podium.log.runs import Backpressure
-from podium.ports.store import Limit, Store
+from podium.ports.store import Limit, SlotLine, Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
 
@@ -176,7 +176,7 @@ class QueuePromises:
             lease = await world.store.claim(R1, owner="temporal/podium-r1", ttl=None, slots=1)
             assert lease is not None
             world.pass_time(86_400)
-            assert await world.other.slot_line(RunId("r2")) == ((lease,), ())
+            assert await world.other.slot_line(RunId("r2")) == SlotLine((lease,), ())
             assert await world.other.claim(RunId("r2"), owner="w", ttl=TTL) is None
             assert await world.other.claim_next(owner="w", ttl=TTL) is None
             await world.store.set_limit(Limit("default", "tenant", "default", 2))
@@ -227,7 +227,7 @@ class QueuePromises:
             line = await world.store.slot_line(RunId("r3"))
             assert [lease.run_id for lease in line.holders] == ["r1"]
             assert [lease.run_id for lease in line.waiting] == ["high", "r2", "r3"]
-            assert await world.store.slot_line(RunId("other")) == ((), ())
+            assert await world.store.slot_line(RunId("other")) == SlotLine((), ())
             assert await world.store.claim(RunId("other"), owner="w", ttl=TTL, slots=1) is not None
             # A run with a higher limit of its own need not wait, but for those before it.
             assert await world.store.claim(RunId("r2"), owner="w", ttl=TTL, slots=2) is None
@@ -237,7 +237,7 @@ class QueuePromises:
             assert await world.store.claim(RunId("high"), owner="w", ttl=TTL, slots=2) is not None
             # The process that drove them, and those in line, are gone.
             world.pass_time(31)
-            assert await world.store.slot_line(RunId("r3")) == ((), ())
+            assert await world.store.slot_line(RunId("r3")) == SlotLine((), ())
             assert await world.store.claim(RunId("r3"), owner="w", ttl=TTL, slots=1) is not None
 
         world.run(scenario())
