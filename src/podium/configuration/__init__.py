@@ -1,0 +1,96 @@
+"""What holds for every workflow of a user: the file that PODIUM_CONFIG names, else `~/.config/podium/config.yaml`.
+
+Most users have none. The whole file is checked whenever it is read, and every problem names its place: a misspelled key
+must not be found weeks later by the first workflow that needs it.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from podium.errors import InvalidConfiguration
+from podium.files import FileNotUsable, read_regular
+from podium.permissions import Permissions
+from podium.text import shortened
+
+if TYPE_CHECKING:
+    from podium.artifacts.address import S3Address
+    from podium.configuration.access import AccessSettings
+    from podium.plan.locations import PlanPlaces
+    from podium.secrets.sources import SecretSource
+
+_MAX_BYTES: Final = 1 << 20
+SECRET_TIMEOUT: Final = "PODIUM_SECRET_TIMEOUT"
+_MAX_SECONDS: Final = 366 * 86_400
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    permissions: Permissions = "private"
+    # By model; checked by the providers that use them.
+    prices: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    secrets: "Mapping[str, SecretSource]" = msgspec.field(default_factory=dict)
+    # The bucket that what steps leave is copied to.
+    artifacts: "S3Address | None" = None
+    # Where plans are published; None: nowhere.
+    plans: "PlanPlaces | None" = None
+    # Who may do what; None: the user of the machine owns everything.
+    access: "AccessSettings | None" = None
+
+
+_NOTHING: Final = Configuration()
+# The last file that was read, by what tells its versions apart.
+_last: tuple[tuple[object, ...], Configuration] | None = None
+
+
+def configuration() -> Configuration:
+    """Raises `InvalidConfiguration`. Read again only if the file has changed."""
+    global _last
+    given = os.environ.get("PODIUM_CONFIG")
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - "" if there is none
+    path = Path(given) if given else Path(home) / "podium" / "config.yaml"
+    try:
+        found = path.stat()
+    except OSError as error:
+        if given:
+            raise InvalidConfiguration(f"PODIUM_CONFIG names {given!r}: {error.strerror}") from error
+        return _NOTHING
+    timeout = os.environ.get(SECRET_TIMEOUT)
+    key = (path.absolute(), found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode, timeout)
+    if _last is None or _last[0] != key:
+        _last = (key, _read(path, found.st_mode))
+    return _last[1]
+
+
+def _read(path: Path, mode: int) -> Configuration:
+    """A file that exists is never passed over: it may say who may do what."""
+    # Imported only if there is a file.
+    from podium.configuration.sections import parse
+
+    try:
+        content = read_regular(path, max_bytes=_MAX_BYTES, what="settings in YAML")
+    except FileNotUsable as error:
+        raise InvalidConfiguration(str(error)) from error
+    except OSError as error:
+        raise InvalidConfiguration(
+            f"the configuration file {str(path)!r} cannot be read: {error.strerror}; let this user read it"
+        ) from error
+    return parse(content, path, mode)
+
+
+def seconds_from(variable: str, default: float) -> float:
+    """A duration that an environment variable sets. Raises `InvalidConfiguration`."""
+    given = os.environ.get(variable)
+    if not given:
+        return default
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= _MAX_SECONDS:
+        raise InvalidConfiguration(
+            f"the environment variable {variable} is {shortened(given, 100)!r}; write a number of seconds, like 30"
+        )
+    return seconds
