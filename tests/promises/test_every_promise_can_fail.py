@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 import podium.stores
+from podium.errors import InvalidEvent
 from podium.log.runs import RunQuery
 from podium.testing.clock import VirtualClock
 from podium.testing.store_promises import StorePromises
@@ -36,6 +37,67 @@ class Change(NamedTuple):
 
 
 CHANGES = [
+    Change(
+        "a_decision_is_recorded_with_its_events",
+        drop("stores/memory.py:MemoryStore.create_run", "self._record_audit(audit)"),
+    ),
+    Change(
+        "a_refused_append_records_no_decision",
+        swap(
+            "stores/memory.py:MemoryStore.append",
+            "not fresh and (writes or not (set_wake_ups or drop_wake_ups or audit))",
+            "self._record_audit(audit) or not fresh and (writes or not (set_wake_ups or drop_wake_ups))",
+        ),
+    ),
+    Change(
+        "repeated_events_are_not_decided_again",
+        swap(
+            "stores/memory.py:MemoryStore.append",
+            "not fresh and (writes or not (set_wake_ups or drop_wake_ups or audit))",
+            "not fresh and not (set_wake_ups or drop_wake_ups or audit)",
+        ),
+    ),
+    Change(
+        "a_repeated_request_is_not_decided_again",
+        swap(
+            "stores/memory.py:MemoryStore.create_run",
+            "earlier is not None",
+            "earlier and not self._record_audit(audit)",
+        ),
+    ),
+    Change(
+        "decisions_without_events_are_recorded_alone_or_with_a_run",
+        drop("stores/memory.py:MemoryStore.append", "self._record_audit(audit)"),
+    ),
+    Change(
+        "each_tenant_has_a_chain_of_its_own",
+        swap(
+            "stores/memory.py:MemoryStore._record_audit",
+            "self._audit_heads.get(tenant_id)",
+            "max(self._audit_heads.values(), key=lambda head: head.seq, default=None)",
+        ),
+    ),
+    Change(
+        "each_record_is_sealed_with_the_key_of_its_time",
+        swap("stores/memory.py:MemoryStore.audit_head", "tenant_id", "min(self._audit_heads) + '?'"),
+    ),
+    Change(
+        "audit_records_are_read_in_pages",
+        swap("stores/memory.py:MemoryStore.read_audit", "found[:limit]", "found"),
+    ),
+    Change(
+        "decisions_at_the_same_time_make_one_chain",
+        swap("stores/memory.py:MemoryStore._record_audit", "chain += records", "chain[:] = records"),
+    ),
+    Change(
+        "audit_records_outlive_their_run",
+        swap("stores/memory.py:MemoryStore.prune", "self._remove_unused_contents()", "self._audit.clear()"),
+    ),
+    Change(
+        "an_entry_that_cannot_be_sealed_changes_nothing",
+        drop("stores/memory.py:MemoryStore.append", "texts.check_audit(audit)"),
+        arguments={"fields": {"reason": "x" * 70_000}, "error": InvalidEvent},
+    ),
     Change(
         "the_owner_of_a_lease_gets_it_again_with_its_generation",
         swap(
@@ -166,7 +228,7 @@ CHANGES = [
         "wake_ups_change_without_events_under_the_lease_of_the_run",
         swap(
             "stores/memory.py:MemoryStore.append",
-            "not fresh and (writes or not (set_wake_ups or drop_wake_ups))",
+            "not fresh and (writes or not (set_wake_ups or drop_wake_ups or audit))",
             "not fresh",
         ),
     ),

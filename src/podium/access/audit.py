@@ -7,6 +7,7 @@ left out, inserted or moved breaks the chain. The head of a chain is sealed, too
 
 import hashlib
 import hmac
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -67,7 +68,25 @@ class AuditRecord(msgspec.Struct, frozen=True, rename="camel"):
     seal: str
 
 
-def sealed(draft: AuditDraft, previous: AuditRecord | None) -> AuditRecord:
+class AuditHead(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where a chain ends. `head_seal` is a seal over the rest: a shorter chain has no head without the key."""
+
+    tenant_id: str
+    seq: int
+    seal: str
+    head_seal: str
+    audit_key_id: str | None = None
+
+
+class ChainEnd(msgspec.Struct, frozen=True):
+    """What the next record follows. `is_sound`: the head that the store had was the one of its newest record."""
+
+    seq: int
+    seal: str
+    is_sound: bool = True
+
+
+def sealed(draft: AuditDraft, previous: AuditRecord | ChainEnd | None) -> AuditRecord:
     """The record that follows `previous`, the newest of its tenant."""
     seq = previous.seq + 1 if previous is not None else 1
     fields: dict[str, Any] = {
@@ -75,6 +94,9 @@ def sealed(draft: AuditDraft, previous: AuditRecord | None) -> AuditRecord:
         "seq": seq,
         "previous": previous.seal if previous is not None else NO_SEAL,
     }
+    if isinstance(previous, ChainEnd) and not previous.is_sound:
+        # A correct head follows now, so this is the only trace of what was done to the one before.
+        fields["afterDamage"] = True
     if draft.key is not None:
         fields["auditKeyId"] = draft.key.key_id
     content = canonical_json(fields)
@@ -85,3 +107,56 @@ def seal_of(content: bytes, key: AuditKey | None) -> str:
     if key is None:
         return hashlib.sha256(content).hexdigest()
     return hmac.new(key.secret, content, hashlib.sha256).hexdigest()
+
+
+def head_of(record: AuditRecord, key: AuditKey | None) -> AuditHead:
+    seal = _head_seal(record.tenant_id, record.seq, record.seal, key)
+    return AuditHead(record.tenant_id, record.seq, record.seal, seal, key.key_id if key is not None else None)
+
+
+def is_head_sealed(head: AuditHead, key: AuditKey | None) -> bool:
+    """Whether this key sealed the head; without a key, whether its SHA-256 is right."""
+    expected = _head_seal(head.tenant_id, head.seq, head.seal, key)
+    return hmac.compare_digest(expected.encode(), head.head_seal.encode(errors="replace"))
+
+
+def _head_seal(tenant_id: str, seq: int, seal: str, key: AuditKey | None) -> str:
+    fields: dict[str, Any] = {"tenant": tenant_id, "seq": seq, "seal": seal}
+    if key is not None:
+        fields["auditKeyId"] = key.key_id
+    return seal_of(canonical_json(fields), key)
+
+
+def chain_end(head: AuditHead | None, newest: ChainEnd | None, key: AuditKey | None) -> ChainEnd | None:
+    """Where a chain is continued that has this head and this newest record.
+
+    Also if they do not fit: a decision is recorded in any case, behind everything that is there.
+    """
+    if head is None:
+        return ChainEnd(newest.seq, newest.seal, is_sound=False) if newest is not None else None
+    is_newest = newest is not None and (newest.seq, newest.seal) == (head.seq, head.seal)
+    key_id = key.key_id if key is not None else None
+    is_checkable = head.audit_key_id in (None, key_id)
+    is_sealed = not is_checkable or is_head_sealed(head, key if head.audit_key_id else None)
+    last = newest if newest is not None and newest.seq > head.seq else head
+    return ChainEnd(last.seq, last.seal, is_sound=is_newest and is_sealed)
+
+
+def continued(
+    drafts: Sequence[AuditDraft], head: AuditHead | None, newest: ChainEnd | None
+) -> tuple[list[AuditRecord], AuditHead]:
+    """The records of these drafts, all of one tenant, and the head of the chain that ends with them."""
+    previous: AuditRecord | ChainEnd | None = chain_end(head, newest, drafts[0].key)
+    records = []
+    for draft in drafts:
+        previous = sealed(draft, previous)
+        records.append(previous)
+    return records, head_of(records[-1], drafts[-1].key)
+
+
+def by_tenant(drafts: Sequence[AuditDraft]) -> dict[str, list[AuditDraft]]:
+    """In the order of tenants, which is the order in which stores lock their chains."""
+    found: dict[str, list[AuditDraft]] = {}
+    for draft in sorted(drafts, key=lambda draft: draft.entry.tenant_id):
+        found.setdefault(draft.entry.tenant_id, []).append(draft)
+    return found

@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -35,6 +35,10 @@ from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
+
+if TYPE_CHECKING:
+    # Not loaded by a run that nobody decides about.
+    from podium.access.audit import AuditDraft, AuditHead, AuditRecord
 
 
 class AppendedEvent(msgspec.Struct, gc=False, frozen=True):
@@ -122,12 +126,17 @@ class EventLog(Protocol):
     """Runs and their events."""
 
     async def create_run(
-        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+        self,
+        new: NewRun,
+        writes: Sequence[EventWrite],
+        contents: Mapping[str, bytes] = NO_CONTENTS,
+        *,
+        audit: "Sequence[AuditDraft]" = (),
     ) -> CreatedRun:
         """Make a run with its first events and contents, or return the one that this request made before.
 
         The same request id with another plan or other inputs raises `RunRequestConflict`. With REJECT, a limit
-        that is reached raises `RunRefused`.
+        that is reached raises `RunRefused`. `audit` is recorded with the run, and not again for the same request.
         """
         ...
 
@@ -140,6 +149,7 @@ class EventLog(Protocol):
         after: int | None = None,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
+        audit: "Sequence[AuditDraft]" = (),
     ) -> tuple[AppendedEvent, ...]:
         """Store events, all or none, in this order.
 
@@ -147,6 +157,9 @@ class EventLog(Protocol):
         current one: `StaleFence`. If `after` is given and is not the run's newest record: `LogMoved`, with the
         records in between. Wake-ups are set and dropped in the same transaction, also if there are no events; the end
         of a run drops them all.
+
+        `audit` is recorded in the same transaction, also if there are no events; not if all events are duplicates:
+        the append that stored them recorded the decision.
         """
         ...
 
@@ -176,6 +189,29 @@ class EventLog(Protocol):
 
     async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
         """Runs that another engine carries and that have not ended, by run id, from behind `after`."""
+        ...
+
+
+class AuditLog(Protocol):
+    """Decisions about who may do what: one sealed chain per tenant, which no method shortens or changes.
+
+    `podium.access.audit` says what a record is and how it is sealed.
+    """
+
+    async def record_audit(self, drafts: "Sequence[AuditDraft]") -> None:
+        """Add decisions that no event belongs to; durable when it returns, all or none."""
+        ...
+
+    async def read_audit(self, tenant_id: str, *, after: int = 0, limit: int = 1000) -> "list[AuditRecord]":
+        """Records of a tenant with a higher `seq` than `after`, in order, as they are: nothing is verified."""
+        ...
+
+    async def audit_tenants(self) -> list[str]:
+        """The tenants that have a chain, sorted."""
+        ...
+
+    async def audit_head(self, tenant_id: str) -> "AuditHead | None":
+        """The end of a tenant's chain, as it is: nothing is verified."""
         ...
 
 
@@ -370,7 +406,9 @@ class Maintenance(Protocol):
     async def close(self) -> None: ...
 
 
-class Store(EventLog, Contents, Leases, WakeUps, Snapshots, Checkpoints, Outbox, Maintenance, Protocol):
+class Store(
+    EventLog, AuditLog, Contents, Leases, WakeUps, Snapshots, Checkpoints, Outbox, Maintenance, Protocol
+):
     """All of it, as one place keeps it. `runs` is the part for tenants."""
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -50,6 +50,9 @@ from podium.ports.store import (
 )
 from podium.stores import rules, texts
 from podium.stores.engine_refs import engine_columns
+
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft, AuditHead, AuditRecord
 
 _NEVER: Final = float("inf")
 
@@ -105,6 +108,8 @@ class MemoryStore:
         self._served: dict[str, int] = {}
         self._buses: dict[str, dict[str, _Line]] = {}
         self._dead: dict[tuple[str, str, int], DeadLetter] = {}
+        self._audit: dict[str, list[AuditRecord]] = {}
+        self._audit_heads: dict[str, AuditHead] = {}
         self._changed = asyncio.Event()
         self._created = 0
 
@@ -115,9 +120,15 @@ class MemoryStore:
     # --- the log ----------------------------------------------------------------------------------
 
     async def create_run(
-        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+        self,
+        new: NewRun,
+        writes: Sequence[EventWrite],
+        contents: Mapping[str, bytes] = NO_CONTENTS,
+        *,
+        audit: "Sequence[AuditDraft]" = (),
     ) -> CreatedRun:
         check_new_run(new)
+        texts.check_audit(audit)
         texts.check_texts_of_run(new)
         texts.check_contents(contents)
         rules.check_writes(writes)
@@ -138,6 +149,7 @@ class MemoryStore:
         self._runs[new.identity.run_id] = kept
         stored = self._store(kept, rules.new_writes(writes, {}))
         self._keep(kept, contents)
+        self._record_audit(audit)
         return CreatedRun(kept.row, rules.outcome(writes, {}, stored), duplicate=False)
 
     async def append(
@@ -149,15 +161,17 @@ class MemoryStore:
         after: int | None = None,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
+        audit: "Sequence[AuditDraft]" = (),
     ) -> tuple[AppendedEvent, ...]:
         rules.check_writes(writes)
         rules.check_one_end(writes)
         texts.check_wake_ups(set_wake_ups)
+        texts.check_audit(audit)
         kept = self._kept(run_id)
         ends = rules.may_end_twice(writes, after)
         known = rules.recorded(kept.row.identity, writes, kept.by_key.get, ends=ends)
         fresh = rules.new_writes(writes, known)
-        if not fresh and (writes or not (set_wake_ups or drop_wake_ups)):
+        if not fresh and (writes or not (set_wake_ups or drop_wake_ups or audit)):
             return rules.outcome(writes, known, ())
         current = self._generation(kept, fence) if fence is not None else None
         rules.check_fence(run_id, fresh, fence, current)
@@ -168,6 +182,7 @@ class MemoryStore:
             kept.wake_ups.update({wake_up.key: wake_up.due for wake_up in set_wake_ups})
         for key in drop_wake_ups:
             kept.wake_ups.pop(key, None)
+        self._record_audit(audit)
         return rules.outcome(writes, known, stored)
 
     def _store(self, kept: _Kept, fresh: Sequence[EventWrite]) -> list[EventRecord]:
@@ -238,6 +253,34 @@ class MemoryStore:
         if kept is None:
             raise RunNotFound(run_id)
         return kept
+
+    # --- the audit log ----------------------------------------------------------------------------
+
+    async def record_audit(self, drafts: "Sequence[AuditDraft]") -> None:
+        texts.check_audit(drafts)
+        self._record_audit(drafts)
+
+    def _record_audit(self, drafts: "Sequence[AuditDraft]") -> None:
+        if not drafts:
+            return
+        from podium.access.audit import ChainEnd, by_tenant, continued
+
+        for tenant_id, of_tenant in by_tenant(drafts).items():
+            chain = self._audit.setdefault(tenant_id, [])
+            newest = ChainEnd(chain[-1].seq, chain[-1].seal) if chain else None
+            records, head = continued(of_tenant, self._audit_heads.get(tenant_id), newest)
+            chain += records
+            self._audit_heads[tenant_id] = head
+
+    async def read_audit(self, tenant_id: str, *, after: int = 0, limit: int = 1000) -> "list[AuditRecord]":
+        found = [record for record in self._audit.get(tenant_id, ()) if record.seq > after]
+        return found[:limit]
+
+    async def audit_tenants(self) -> list[str]:
+        return sorted(self._audit)
+
+    async def audit_head(self, tenant_id: str) -> "AuditHead | None":
+        return self._audit_heads.get(tenant_id)
 
     # --- contents ---------------------------------------------------------------------------------
 

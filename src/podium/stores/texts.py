@@ -6,7 +6,7 @@ PostgreSQL keeps no NUL, no half characters, and no index entry of more than som
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,8 +22,13 @@ from podium.log.times import is_timestamp
 from podium.ports.store import Limit
 from podium.text import shortened
 
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft
+
 # Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
 _MAX_NAME_BYTES: Final = 1100
+# A decision, its reason included. Whoever reads an audit log need not be ready for more.
+_MAX_AUDIT_BYTES: Final = 64 * 1024
 
 
 def check_name(kind: str, value: str) -> None:
@@ -71,6 +76,17 @@ def check_wake_ups(wake_ups: Iterable[WakeUp]) -> None:
     for wake_up in wake_ups:
         check_name("the key of a wake-up", wake_up.key)
         _check_moment("the moment of a wake-up", wake_up.due)
+
+
+def check_audit(drafts: "Iterable[AuditDraft]") -> None:
+    for draft in drafts:
+        check_name("the tenant of an audit entry", draft.entry.tenant_id)
+        _check_moment("the moment of an audit entry", draft.entry.at)
+        if len(encode_payload(draft.entry)) > _MAX_AUDIT_BYTES:
+            raise InvalidEvent(
+                f"an audit entry has at most {_MAX_AUDIT_BYTES} bytes; shorten its reason, which begins with "
+                f"{_shown(draft.entry.reason or '')}"
+            )
 
 
 def check_engine(engine: EngineRunRef) -> None:

@@ -1,7 +1,7 @@
 """Runs and their events: creating, appending, reading."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from psycopg import Rollback
 
@@ -30,6 +30,9 @@ from podium.stores.postgres.rows import (
     records_of,
     run_of,
 )
+
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft
 
 # What an append has to know, under the locks of the run.
 _OPEN: Final = f"""
@@ -113,8 +116,10 @@ async def append(
     after: int | None,
     set_wake_ups: Sequence[WakeUp],
     drop_wake_ups: Sequence[str],
+    audit: "Sequence[AuditDraft]",
 ) -> tuple[AppendedEvent, ...]:
     _check_append(run_id, writes, set_wake_ups)
+    texts.check_audit(audit)
     known: dict[str, EventRecord] = {}
     stored: Sequence[EventRecord] = ()
     async with connections.transaction() as connection:
@@ -123,7 +128,7 @@ async def append(
         run = await _open_for(connections, connection, run_id, writes, fence, keys)
         known = rules.recorded(run.row.identity, writes, (await _repeated(connection, run)).get, ends=ends)
         stored = await _append(
-            connections, connection, run, writes, known, fence, after, set_wake_ups, drop_wake_ups
+            connections, connection, run, writes, known, fence, after, set_wake_ups, drop_wake_ups, audit
         )
         if writes and not stored:
             raise Rollback
@@ -230,10 +235,11 @@ async def _append(
     after: int | None,
     set_wake_ups: Sequence[WakeUp],
     drop_wake_ups: Sequence[str],
+    audit: "Sequence[AuditDraft]" = (),
 ) -> Sequence[EventRecord]:
     run_id = run.row.identity.run_id
     fresh = rules.new_writes(writes, known)
-    if not fresh and (writes or not (set_wake_ups or drop_wake_ups)):
+    if not fresh and (writes or not (set_wake_ups or drop_wake_ups or audit)):
         return ()
     rules.check_fence(run_id, fresh, fence, run.generation if fence is not None else None)
     if after is not None and after != run.row.head:
@@ -248,7 +254,17 @@ async def _append(
     if drop_wake_ups:
         drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
         await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
+    await _record_audit(connections, connection, audit)
     return stored
+
+
+async def _record_audit(
+    connections: Connections, connection: Connection, drafts: "Sequence[AuditDraft]"
+) -> None:
+    if drafts:
+        from podium.stores.postgres import audit
+
+        await audit.record(connections, connection, drafts)
 
 
 async def _keys_of_ends(
@@ -331,8 +347,11 @@ async def create_run(
     new: NewRun,
     writes: Sequence[EventWrite],
     contents: Mapping[str, bytes] = NO_CONTENTS,
+    *,
+    audit: "Sequence[AuditDraft]" = (),
 ) -> CreatedRun:
     check_new_run(new)
+    texts.check_audit(audit)
     texts.check_texts_of_run(new)
     texts.check_contents(contents)
     rules.check_writes(writes)
@@ -369,6 +388,7 @@ async def create_run(
         stored, _ = await _store(connections, connection, opened, fresh)
         row = rules.row_after(row, fresh, len(stored), now)
         await contents_sql.keep_for(connection, number, prepared)
+        await _record_audit(connections, connection, audit)
     return CreatedRun(row, rules.outcome(writes, {}, stored), duplicate=False)
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from podium.errors import InvalidId, RunNotFound, StoreUnavailable
 from podium.log.checkpoints import Checkpoint
@@ -33,6 +33,9 @@ from podium.stores.postgres import contents as contents_sql
 from podium.stores.postgres.connections import Connections
 from podium.stores.postgres.listening import Listener
 from podium.stores.postgres.rows import RUN, askable, run_of
+
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft, AuditHead, AuditRecord
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
@@ -81,9 +84,14 @@ class PostgresStore:
     # --- the log ----------------------------------------------------------------------------------
 
     async def create_run(
-        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+        self,
+        new: NewRun,
+        writes: Sequence[EventWrite],
+        contents: Mapping[str, bytes] = NO_CONTENTS,
+        *,
+        audit: "Sequence[AuditDraft]" = (),
     ) -> CreatedRun:
-        return await log.create_run(self._connections, new, writes, contents)
+        return await log.create_run(self._connections, new, writes, contents, audit=audit)
 
     async def append(
         self,
@@ -94,6 +102,7 @@ class PostgresStore:
         after: int | None = None,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
+        audit: "Sequence[AuditDraft]" = (),
     ) -> tuple[AppendedEvent, ...]:
         return await log.append(
             self._connections,
@@ -103,6 +112,7 @@ class PostgresStore:
             after=after,
             set_wake_ups=set_wake_ups,
             drop_wake_ups=drop_wake_ups,
+            audit=audit,
         )
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
@@ -138,6 +148,28 @@ class PostgresStore:
 
     async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
         return await log.open_runs(self._connections, provider, after, limit)
+
+    # --- the audit log ----------------------------------------------------------------------------
+
+    async def record_audit(self, drafts: "Sequence[AuditDraft]") -> None:
+        from podium.stores.postgres import audit
+
+        await audit.record_alone(self._connections, drafts)
+
+    async def read_audit(self, tenant_id: str, *, after: int = 0, limit: int = 1000) -> "list[AuditRecord]":
+        from podium.stores.postgres import audit
+
+        return await audit.read(self._connections, tenant_id, after=after, limit=limit)
+
+    async def audit_tenants(self) -> list[str]:
+        from podium.stores.postgres import audit
+
+        return await audit.tenants(self._connections)
+
+    async def audit_head(self, tenant_id: str) -> "AuditHead | None":
+        from podium.stores.postgres import audit
+
+        return await audit.head(self._connections, tenant_id)
 
     # --- contents ---------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ other, and their events written together. An append is refused before it writes 
 from binascii import unhexlify
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 import msgspec
@@ -23,6 +23,9 @@ from podium.stores.sqlite import log, outbox, ownership
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import EVENT_BY_KEY, INSERT_EVENT, event_row, record_of
 
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft
+
 Answer = tuple[AppendedEvent, ...] | PodiumError
 _Found = tuple[Any, ...]
 
@@ -36,6 +39,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     after: int | None
     set_wake_ups: Sequence[WakeUp]
     drop_wake_ups: Sequence[str]
+    audit: "Sequence[AuditDraft]" = ()
 
 
 # Numbers and identities of runs, by run id. They never change, and are read once. That a number still stands for that
@@ -177,10 +181,11 @@ def _append(
             known = rules.recorded(run, repeated, partial(_find, db, number, run), ends=False)
     fresh = rules.new_writes(writes, known)
     if not fresh:
-        if not writes and (append.set_wake_ups or append.drop_wake_ups):
+        if not writes and (append.set_wake_ups or append.drop_wake_ups or append.audit):
             rules.check_fence(append.run_id, (), append.fence, held)
             _check_after(db, number, run, append, head)
             _change_wake_ups(db, number, append, _STATUS[status_text])
+            _record_audit(db, append)
         return rules.outcome(writes, known, ())
     rules.check_fence(append.run_id, fresh, append.fence, held)
     _check_after(db, number, run, append, head)
@@ -200,7 +205,16 @@ def _append(
         ownership.give_up_all(db, number)
     if append.set_wake_ups or append.drop_wake_ups:
         _change_wake_ups(db, number, append, status)
+    if append.audit:
+        _record_audit(db, append)
     return rules.outcome(writes, known, stored)
+
+
+def _record_audit(db: apsw.Connection, append: Append) -> None:
+    if append.audit:
+        from podium.stores.sqlite import audit
+
+        audit.record(db, append.audit)
 
 
 def _check_after(db: apsw.Connection, number: int, run: RunIdentity, append: Append, head: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import apsw
 
@@ -59,6 +59,9 @@ from podium.stores.sqlite.moments import Moments
 from podium.stores.sqlite.watching import Watching
 from podium.stores.sqlite.writer import Writer
 from podium.text import reason_of
+
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft, AuditHead, AuditRecord
 
 _T = TypeVar("_T")
 
@@ -179,11 +182,17 @@ class SqliteStore:
     # --- the log ----------------------------------------------------------------------------------
 
     async def create_run(
-        self, new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes] = NO_CONTENTS
+        self,
+        new: NewRun,
+        writes: Sequence[EventWrite],
+        contents: Mapping[str, bytes] = NO_CONTENTS,
+        *,
+        audit: "Sequence[AuditDraft]" = (),
     ) -> CreatedRun:
         check_new_run(new)
         texts.check_texts_of_run(new)
         texts.check_contents(contents)
+        texts.check_audit(audit)
         rules.check_writes(writes)
         prepared = rules.contents_of(contents)
 
@@ -191,6 +200,7 @@ class SqliteStore:
             created, number = log.create_run(db, self._writer.moment, new, writes)
             if number is not None:
                 contents_sql.keep(db, number, prepared)
+                _record_audit(db, audit)
             return created
 
         return await self._writer.write(change, touches=new.identity.run_id)
@@ -204,8 +214,9 @@ class SqliteStore:
         after: int | None = None,
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
+        audit: "Sequence[AuditDraft]" = (),
     ) -> tuple[AppendedEvent, ...]:
-        append = _checked_append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
+        append = _checked_append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups, audit)
         return await self._writer.append(append)
 
     async def read(self, run_id: RunId, *, after: int = 0, limit: int = 1000) -> list[EventRecord]:
@@ -247,6 +258,32 @@ class SqliteStore:
 
     async def open_runs(self, provider: str, *, after: str = "", limit: int = 100) -> list[Run]:
         return self._read(lambda db: log.open_runs(db, provider, after, limit))
+
+    # --- the audit log ----------------------------------------------------------------------------
+
+    async def record_audit(self, drafts: "Sequence[AuditDraft]") -> None:
+        texts.check_audit(drafts)
+        if drafts:
+            await self._writer.write(lambda db: _record_audit(db, drafts))
+
+    async def read_audit(self, tenant_id: str, *, after: int = 0, limit: int = 1000) -> "list[AuditRecord]":
+        from podium.stores.sqlite import audit
+
+        if not texts.could_be_kept(tenant_id):
+            return []
+        return await self._scan(lambda db: audit.read(db, tenant_id, after, limit))
+
+    async def audit_tenants(self) -> list[str]:
+        from podium.stores.sqlite import audit
+
+        return await self._scan(audit.tenants)
+
+    async def audit_head(self, tenant_id: str) -> "AuditHead | None":
+        from podium.stores.sqlite import audit
+
+        if not texts.could_be_kept(tenant_id):
+            return None
+        return self._read(lambda db: audit.head(db, tenant_id))
 
     # --- contents ---------------------------------------------------------------------------------
 
@@ -536,6 +573,7 @@ def _checked_append(
     after: int | None,
     set_wake_ups: Sequence[WakeUp],
     drop_wake_ups: Sequence[str],
+    audit: "Sequence[AuditDraft]" = (),
 ) -> Append:
     rules.check_writes(writes)
     rules.check_one_end(writes)
@@ -543,4 +581,13 @@ def _checked_append(
         texts.check_wake_ups(set_wake_ups)
     if drop_wake_ups:
         drop_wake_ups = [key for key in drop_wake_ups if texts.could_be_kept(key)]
-    return Append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
+    if audit:
+        texts.check_audit(audit)
+    return Append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups, audit)
+
+
+def _record_audit(db: apsw.Connection, drafts: "Sequence[AuditDraft]") -> None:
+    if drafts:
+        from podium.stores.sqlite import audit
+
+        audit.record(db, drafts)

@@ -12,6 +12,7 @@ Tests are plain functions driven by `run`, so that no plugin is needed.
 from podium.testing.store_promises.admission import AdmissionPromises
 from podium.testing.store_promises.appending import AppendingPromises
 from podium.testing.store_promises.attempts import AttemptPromises
+from podium.testing.store_promises.audit import AuditPromises
 from podium.testing.store_promises.checkpoints import CheckpointPromises
 from podium.testing.store_promises.contents import ContentPromises
 from podium.testing.store_promises.hostile_text import HostileTextPromises
@@ -32,6 +33,7 @@ __all__ = [
     "AdmissionPromises",
     "AppendingPromises",
     "AttemptPromises",
+    "AuditPromises",
     "CheckpointPromises",
     "ContentPromises",
     "HostileTextPromises",
@@ -69,5 +71,6 @@ class StorePromises(
     OutboxPromises,
     PruningPromises,
     ContentPromises,
+    AuditPromises,
 ):
     """All of them."""

@@ -1,0 +1,81 @@
+"""The audit log in SQL. Whoever may write the database may write anything here: nothing that is read is trusted."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from podium.access.audit import AuditDraft, AuditHead, AuditRecord, ChainEnd, by_tenant, continued
+from podium.stores import texts
+from podium.stores.postgres.connections import Connection, Connections
+
+_HEAD: Final = "SELECT seq, seal, head_seal, audit_key_id FROM audit_heads WHERE tenant_id = %s"
+_NEWEST: Final = "SELECT seq, seal FROM audit_records WHERE tenant_id = %s ORDER BY seq DESC LIMIT 1"
+_ADD: Final = """
+INSERT INTO audit_records (tenant_id, seq, content, seal)
+SELECT %s, * FROM unnest(%s::bigint[], %b::bytea[], %b::bytea[])
+"""
+_MOVE_HEAD: Final = """
+INSERT INTO audit_heads (tenant_id, seq, seal, head_seal, audit_key_id) VALUES (%s, %s, %b, %b, %s)
+ON CONFLICT (tenant_id) DO UPDATE
+   SET seq = excluded.seq, seal = excluded.seal, head_seal = excluded.head_seal, audit_key_id = excluded.audit_key_id
+"""
+_READ: Final = (
+    "SELECT seq, content, seal FROM audit_records WHERE tenant_id = %s AND seq > %s ORDER BY seq LIMIT %s"
+)
+_TENANTS: Final = (
+    "SELECT tenant_id FROM audit_records UNION SELECT tenant_id FROM audit_heads ORDER BY tenant_id"
+)
+
+
+async def record(connections: Connections, connection: Connection, drafts: Sequence[AuditDraft]) -> None:
+    """Part of a transaction. The lock is had before anything is read: the chain then ends where it is read."""
+    for tenant_id, of_tenant in by_tenant(drafts).items():
+        await connections.lock(connection, "audit", tenant_id)
+        newest = await _newest(connection, tenant_id)
+        records, head = continued(of_tenant, await _head(connection, tenant_id), newest)
+        seqs, contents = [one.seq for one in records], [one.content for one in records]
+        await connection.execute(
+            _ADD, [tenant_id, seqs, contents, [bytes.fromhex(one.seal) for one in records]]
+        )
+        seals = (bytes.fromhex(head.seal), bytes.fromhex(head.head_seal))
+        await connection.execute(_MOVE_HEAD, [tenant_id, head.seq, *seals, head.audit_key_id])
+
+
+async def record_alone(connections: Connections, drafts: Sequence[AuditDraft]) -> None:
+    texts.check_audit(drafts)
+    if drafts:
+        async with connections.writing() as connection:
+            await record(connections, connection, drafts)
+
+
+async def _newest(connection: Connection, tenant_id: str) -> ChainEnd | None:
+    row = await (await connection.execute(_NEWEST, [tenant_id], binary=True)).fetchone()
+    return ChainEnd(row[0], row[1].hex()) if row is not None else None
+
+
+async def _head(connection: Connection, tenant_id: str) -> AuditHead | None:
+    row = await (await connection.execute(_HEAD, [tenant_id], binary=True)).fetchone()
+    if row is None:
+        return None
+    seq, seal, head_seal, key_id = row
+    return AuditHead(tenant_id, seq, seal.hex(), head_seal.hex(), key_id)
+
+
+async def read(connections: Connections, tenant_id: str, *, after: int, limit: int) -> list[AuditRecord]:
+    if not texts.could_be_kept(tenant_id):
+        return []
+    async with connections.lend() as connection:
+        found = await connection.execute(_READ, [tenant_id, after, limit], binary=True)
+        rows = await found.fetchall()
+    return [AuditRecord(tenant_id, seq, content, seal.hex()) for seq, content, seal in rows]
+
+
+async def head(connections: Connections, tenant_id: str) -> AuditHead | None:
+    if not texts.could_be_kept(tenant_id):
+        return None
+    async with connections.lend() as connection:
+        return await _head(connection, tenant_id)
+
+
+async def tenants(connections: Connections) -> list[str]:
+    async with connections.lend() as connection:
+        return [tenant for (tenant,) in await (await connection.execute(_TENANTS)).fetchall()]
