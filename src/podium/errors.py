@@ -85,7 +85,10 @@
     ├── RunIsOver                    operations/signals.py           a signal to a run that has ended
     ├── NotAllowed                   operations/signals.py           a step tried to control its own run
     ├── TooManySignals               operations/signals.py
-    ├── SignalWouldBeIgnored         operations/signals.py           nothing in the run can react to it; it was not sent
+    ├── SignalWouldBeIgnored         operations/signal_refusals.py   nothing in the run can react to it; it was not sent
+    │   ├── StepRunning              operations/signal_refusals.py   the step it names is running
+    │   ├── StepTerminal             operations/signal_refusals.py   the step it names has ended
+    │   └── StepNotTerminal          operations/signal_refusals.py   the step it names has not ended
     ├── SignalDuplicate              operations/engine_runs.py       the id of an earlier signal, with other content
     ├── InvalidSignal                operations/signal_payloads.py   a form or a signal with unexpected content
     ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow

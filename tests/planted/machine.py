@@ -228,7 +228,7 @@ FAULTS: Final = [
     _fault("a pause has no number", drop("machine/holds.py:hold", "m.pause_cycle += 1")),
     _fault(
         "a stopped call does not clean up",
-        swap("machine/stopping.py:_stop_composite", "code == 'FORCED'", "True"),
+        swap("machine/stopping.py:_stop_composite", "code in (...)", "True"),
     ),
     _fault("a dropped try is not told", swap("machine/stopping.py:stop_visit", "visit.tries > 1", "False")),
     _fault(
@@ -475,7 +475,7 @@ FAULTS: Final = [
             "if calls.is_over(m): ...",
         ),
     ),
-    _fault("a skip is not noted", drop("machine/signals.py:_skip_step", "scope.skips = ...")),
+    _fault("a skip is not noted", drop("machine/signals.py:_skip_later", "scope.skips = ...")),
     _fault(
         "a running step is skipped",
         swap("machine/signals.py:_skip_step", "Phase.BACKOFF", "Phase.BACKOFF | Phase.RUN"),

@@ -109,9 +109,11 @@ def unpause(run_id: str, store: str | None, tenant: str) -> int:
 @click.command("retry-step")
 @_on_run
 @click.argument("step")
-def retry_step(run_id: str, step: str, store: str | None, tenant: str) -> int:
+@click.option("--force", is_flag=True, help="Also a step that completed, if nothing after it has started.")
+def retry_step(run_id: str, step: str, store: str | None, tenant: str, force: bool) -> int:
     """Try a step again now: one that waits for its next try, failed with an operator window, or is in doubt."""
-    return _send(store, tenant, run_id, "RETRY_STEP", f"another try of '{step}' was asked for", stepId=step)
+    asked = f"another try of '{step}' was asked for"
+    return _send(store, tenant, run_id, "RETRY_STEP", asked, stepId=step, force=force or None)
 
 
 @click.command("skip-step")

@@ -20,6 +20,8 @@ class AttemptOrder(msgspec.Struct, frozen=True, omit_defaults=True):
     before: list[EventDraft] = []
     # Wake-ups to drop in the same transaction.
     dropped: list[str] = []
+    # What signals have changed in the step (a `StepChange` of the plan).
+    change: dict[str, Any] | None = None
 
 
 class Written(msgspec.Struct, frozen=True, array_like=True):

@@ -14,6 +14,7 @@ from podium.machine.commands import ContextReport, Question, Record, Report, Sco
 from podium.machine.program import Node, WorkflowProgram
 from podium.machine.tree import Loop, Outcome, Scope, Verdict, Visit, prefix_of
 from podium.machine.values import ScopeView, Surroundings
+from podium.plan.changes import StepChange
 from podium.plan.plan import Call, ForEach, Group, Parallel, Plan, While
 
 # What can be on the agenda; `layers.py` says which function does it.
@@ -53,6 +54,8 @@ class Agenda:
         self.agenda: deque[tuple[Operation, Visit]] = deque()
         self.hold = Hold()
         self.spending = Spending(plan.workflow.budget)
+        # What was changed in steps, by the path that a signal named.
+        self.changes: dict[str, StepChange] = {}
         self.last_seq = 0
         # The last event that was taken over from an earlier run.
         self.taken_over_to = 0

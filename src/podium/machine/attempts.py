@@ -10,6 +10,7 @@ from podium.expressions.templates import fill_in, render
 from podium.log.events import EventType
 from podium.machine import (
     budgets,
+    changes,
     graphs,
     holds,
     routing,
@@ -97,7 +98,7 @@ def start(m: Agenda, visit: Visit) -> None:
         case Set():
             set_context(m, visit, node.body)
         case Approval():
-            ask(m, visit, node.body)
+            ask(m, visit)
         case Call():
             m.rules.open_call(m, visit, node.body)
         case ForEach() | While() | Parallel() | Group():
@@ -106,8 +107,10 @@ def start(m: Agenda, visit: Visit) -> None:
 
 def launch(m: Agenda, visit: Visit) -> None:
     node, scope = visit.node, visit.scope
-    if isinstance(node.body, Agent) and not budgets.reserve(m, visit, node.body):
+    body = changes.step_of(m, visit).body if m.changes else node.body
+    if isinstance(body, Agent) and not budgets.reserve(m, visit, body):
         return
+    visit.change = changes.change_of(m, visit.path)
     references = node.references + workflow_of(scope).program.shared
     if references:
         lookup = m.view(scope).lookup
@@ -141,10 +144,13 @@ def set_context(m: Agenda, visit: Visit, body: Set) -> None:
     settle(m, visit, outcome)
 
 
-def ask(m: Agenda, visit: Visit, body: Approval) -> None:
+def ask(m: Agenda, visit: Visit) -> None:
     """Ask a person, and wait; the limit, if there is one, stands still while the run is held."""
-    node, scope = visit.node, visit.scope
-    lookup = m.view(scope).lookup
+    step = changes.step_of(m, visit)
+    body = step.body
+    if not isinstance(body, Approval):
+        return
+    lookup = m.view(visit.scope).lookup
     try:
         asked: dict[str, Any] = {"message": render(body.message, lookup)}
         if body.assignee is not None:
@@ -155,10 +161,12 @@ def ask(m: Agenda, visit: Visit, body: Approval) -> None:
     visit.phase = Phase.ASK
     visit.started = True
     visit.wait = (visit.path, visit.attempt, "ask")
-    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, {"approval": asked})
+    change = changes.change_of(m, visit.path)
+    facts = {"approval": asked, **(change.facts if change is not None else {})}
+    m.record(EventType.STEP_STARTED, visit.path, visit.attempt, facts)
     m.wait(visit.wait, visit)
-    if node.step.timeout is not None:
-        holds.arm(m, visit, node.step.timeout)
+    if step.timeout is not None:
+        holds.arm(m, visit, step.timeout)
 
 
 def expire(m: Agenda, visit: Visit) -> None:
@@ -242,8 +250,7 @@ def take_outcome(m: Agenda, visit: Visit, outcome: Outcome) -> None:
 
 def after_failure(m: Agenda, visit: Visit, outcome: Outcome) -> None:
     """The next try, else the operator's window, else it has failed."""
-    node = visit.node
-    retry = node.step.retry
+    retry = changes.step_of(m, visit).retry if m.changes else visit.node.step.retry
     if retry is None:
         settle(m, visit, outcome)
     elif visit.tries < retry.attempts and _is_tried_again(retry, outcome):

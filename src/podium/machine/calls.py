@@ -101,9 +101,18 @@ def end_workflow(m: Agenda, scope: Scope, verdict: Verdict, *, aimed_at_error: b
 
 
 def decide(
-    m: Agenda, visit: Visit, verdict: Verdict, *, aimed_at_error: bool = False, force: bool = False
+    m: Agenda,
+    visit: Visit,
+    verdict: Verdict,
+    *,
+    aimed_at_error: bool = False,
+    force: bool = False,
+    kill: bool = True,
 ) -> None:
-    """The workflow's verdict: written down once; what still runs is stopped."""
+    """The workflow's verdict: written down once; what still runs is stopped.
+
+    `force`: and nothing more is begun. `kill`: without a time in which tasks can end by themselves.
+    """
     call = visit.workflow
     if call.verdict is None:
         _record_verdict(m, visit, call, verdict)
@@ -116,7 +125,7 @@ def decide(
     if force:
         # Nothing more is begun: neither `_error` nor `finally`.
         call.no_more = True
-        code = "FORCED"
+        code = stop_codes.FORCED if kill else stop_codes.WITHOUT_CLEANUP
     m.rules.stop_scopes(m, visit, code)
 
 
@@ -287,7 +296,7 @@ def _outcome(verdict: Verdict, outputs: dict[str, Any]) -> Outcome:
 # --- cancelling -----------------------------------------------------------------------------------
 
 
-def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False) -> bool:
+def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False, kill: bool = True) -> bool:
     """CANCEL and EMERGENCY_STOP. A second one, or force, also stops `finally`. False: nothing was left to stop."""
     root = m.root
     if root is None:
@@ -308,7 +317,7 @@ def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False) -> bool:
     if call.verdict is not None and call.verdict.status == "completed":
         call.verdict = verdict
     if force or call.verdict is None:
-        decide(m, root, verdict, force=force)
+        decide(m, root, verdict, force=force, kill=kill)
     return True
 
 

@@ -27,6 +27,7 @@ from podium.machine.tree import (
     WorkflowState,
 )
 from podium.machine.values import items_of
+from podium.plan.changes import StepChange
 from podium.plan.plan import Budget
 
 
@@ -57,6 +58,7 @@ def dump(m: Agenda, plan_sha256: str, rules: int) -> dict[str, Any]:
         "recalled": [m.taken_over_to, m.surroundings.recalled.recorded, m.surroundings.recalled.here],
         "spending": _spending(m.spending),
         "verdict": m.at_verdict,
+        "changes": [[path, *_change(change)] for path, change in m.changes.items()],
         **dump_tree(m),
     }
 
@@ -95,6 +97,7 @@ def restore(m: Agenda, saved: dict[str, Any], plan_sha256: str, rules: int) -> N
     m.hold.reasons = list(reasons)
     _read_spending(m.spending, saved["spending"])
     m.at_verdict = saved["verdict"]
+    m.changes = {path: _read_change(change) for path, *change in saved["changes"]}
     restore_tree(m, saved)
 
 
@@ -112,7 +115,7 @@ def visit_data(visit: Visit) -> list[Any]:
         visit.attempt,
         visit.tries,
         int(visit.phase),
-        [visit.started, visit.handed, visit.stopping, visit.stop_code],
+        _flags(visit),
         outcome_data(visit.outcome),
         _verdict(visit.verdict),
         _key(visit.wait),
@@ -128,6 +131,21 @@ def visit_data(visit: Visit) -> list[Any]:
         _unfinished(visit.unfinished),
         [_scope(scope) for scope in visit.scopes.values()],
     ]
+
+
+def _flags(visit: Visit) -> list[Any]:
+    """And, only if there is one, what was changed in the step."""
+    flags = [visit.started, visit.handed, visit.stopping, visit.stop_code]
+    return flags if visit.change is None else [*flags, _change(visit.change)]
+
+
+def _change(change: StepChange) -> list[Any]:
+    return [list(change.by), change.override, change.target]
+
+
+def _read_change(saved: list[Any]) -> StepChange:
+    by, override, target = saved
+    return StepChange(tuple(by), override, target)
 
 
 def _key(key: Any) -> Any:
@@ -311,7 +329,8 @@ def _read_visit(
     found[path] = visit
     visit.tries = tries
     visit.phase = Phase(phase)
-    visit.started, visit.handed, visit.stopping, visit.stop_code = flags
+    visit.started, visit.handed, visit.stopping, visit.stop_code, *change = flags
+    visit.change = _read_change(change[0]) if change else None
     visit.outcome = read_outcome(outcome)
     visit.verdict = _read_verdict(verdict)
     visit.wait = tuple(wait) if isinstance(wait, list) else wait

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from podium.log.times import Timestamp
+from podium.plan.changes import StepChange
 from podium.plan.plan import Step
 
 
@@ -17,8 +18,15 @@ class RunTask(msgspec.Struct, frozen=True, gc=False):
 
     path: str
     attempt: int
+    # As it is to be carried out: with what a signal has changed in it.
     step: Step
     values: dict[tuple[str | int, ...], Any] | None = None
+    change: StepChange | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its StepStarted says."""
+        return self.change.facts if self.change is not None else {}
 
 
 class CancelTask(msgspec.Struct, frozen=True, gc=False):

@@ -273,7 +273,7 @@ class Follower:
             self._queue.occupy((key,))
             work.starts.append(task)
             if not self.machine.has_started(*key):
-                work.events.append(EventDraft(EventType.STEP_STARTED, *key))
+                work.events.append(EventDraft(EventType.STEP_STARTED, *key, task.facts))
         work.events = self._carried.before(work.events)
         if self._has_decided_the_end():
             work.events = _to_the_end(work.events)

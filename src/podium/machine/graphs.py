@@ -138,6 +138,23 @@ def retry(
     return True
 
 
+def repeat(m: Agenda, scope: Scope, node: Node) -> bool:
+    """Run a step again that has not failed, if nothing that waits for it was decided since."""
+    graph = scope.graph
+    if graph is None or graph.states[node.index] != GOOD or scope.verdict is not None or scope.stopping:
+        return False
+    dependents = scope.block.dependents[node.index]
+    if any(graph.states[dependent] != WAITING for dependent in dependents):
+        return False
+    for dependent in dependents:
+        graph.unmet[dependent] += 1
+    graph.held_back = [index for index in graph.held_back if index not in dependents]
+    graph.open += 1
+    graph.states[node.index] = LIVE
+    m.rules.enter(m, scope, node)
+    return True
+
+
 def ending_nodes(scope: Scope, graph: GraphState) -> list[Node]:
     """The steps that failed, or whose handlers ended the workflow."""
     return [node for node in scope.block.nodes if graph.states[node.index] in (BAD, ENDING)]

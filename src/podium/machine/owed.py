@@ -17,7 +17,7 @@ from typing import Any
 
 from podium.machine.commands import CancelTask, Command, Probe, RunTask, SetTimer
 from podium.machine.obligations import Obligation
-from podium.machine.stop_codes import stop_code
+from podium.machine.stop_codes import FORCED, stop_code
 from podium.machine.tree import RUN, Phase, Visit
 from podium.plan.plan import Approval, FormField
 
@@ -29,7 +29,12 @@ def command(key: Any, visit: Visit) -> Command | None:
     if visit.phase is RUN:
         if visit.stopping:
             code = stop_code(visit.stop_code)
-            return CancelTask(visit.path, visit.attempt, visit.stop_code == "FORCED", code)
+            return CancelTask(visit.path, visit.attempt, visit.stop_code == FORCED, code)
+        if visit.change is not None:
+            from podium.plan.overrides import changed  # most runs change nothing
+
+            step = changed(visit.node.step, visit.change)
+            return RunTask(visit.path, visit.attempt, step, visit.values, visit.change)
         return RunTask(visit.path, visit.attempt, visit.node.step, visit.values)
     match visit.phase:
         case Phase.INTERVAL | Phase.BACKOFF | Phase.HELD if visit.due is not None:

@@ -7,14 +7,28 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from podium.log.events import EventType
-from podium.machine import attempts, calls, graphs, holds, routing
+from podium.machine import attempts, calls, changes, graphs, holds, routing
 from podium.machine.accounts import BudgetAccount
 from podium.machine.agenda import Agenda
+from podium.machine.locating import (
+    IGNORED,
+    INVALID,
+    NOT_TERMINAL,
+    RUNNING,
+    TERMINAL,
+    Refusal,
+    Where,
+    locate,
+    may_come_back,
+    step_at,
+    unknown_step,
+)
 from podium.machine.owed import form_of
 from podium.machine.tree import RUN_PATH, Outcome, Phase, Visit
 from podium.machine.values import workflow_of
+from podium.plan.changes import StepChange
 from podium.plan.declared import form_problem
-from podium.plan.plan import Budget, FormField
+from podium.plan.plan import Budget, FormField, Step
 
 
 def accepted(m: Agenda, payload: dict[str, Any]) -> None:
@@ -34,15 +48,18 @@ def accepted(m: Agenda, payload: dict[str, Any]) -> None:
         return
     ignored = act(m, told, facts)
     if ignored:
-        code = {"code": ignored.code} if isinstance(ignored, _Invalid) else {}
-        m.record(EventType.SIGNAL_IGNORED, None, 1, {"signalId": signal_id, "reason": str(ignored), **code})
+        code = ignored.code if isinstance(ignored, Refusal) else IGNORED
+        refusal = {"signalId": signal_id, "reason": str(ignored), "code": code}
+        m.record(EventType.SIGNAL_IGNORED, None, 1, refusal)
 
 
-class _Invalid(str):
-    """A reason to ignore a signal: it carries what it should not."""
-
-    __slots__ = ()
-    code = "SIGNAL_INVALID_PAYLOAD"
+def objection(m: Agenda, signal_type: str, body: dict[str, Any]) -> Refusal | None:
+    """Why a signal should not be sent although folding it would be harmless: it would never have an effect."""
+    if signal_type != "SKIP_STEP":
+        return None
+    path = str(body.get("stepId") or "")
+    found = locate(m, path)
+    return _is_over(path) if found.where is Where.OVER and not may_come_back(m) else None
 
 
 def _pause(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
@@ -66,22 +83,16 @@ def _cancel(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
     return "" if calls.cancel(m, facts) else "the run has been decided already"
 
 
-def _emergency_stop(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
-    return "" if calls.cancel(m, facts, force=True) else "the run has been decided already"
+def _emergency_stop(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
+    kill = body.get("forceKill") is not False
+    return "" if calls.cancel(m, facts, force=True, kill=kill) else "the run has been decided already"
 
 
 def _retry_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
-    path = str(body.get("stepId") or "")
+    path, force = str(body.get("stepId") or ""), body.get("force") is True
     visit = m.find(path)
     if visit is None:
-        found = m.find_scope(path)
-        if (
-            found is not None
-            and found[0].graph is not None
-            and graphs.retry(m, found[0], found[0].block.nodes[found[1]])
-        ):
-            return ""
-        return "the step is not waiting for a retry"
+        return _retry_ended(m, path, force=force)
     match visit.phase:
         case Phase.BACKOFF:
             m.forget(visit.wait)
@@ -90,27 +101,44 @@ def _retry_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
             m.forget(visit.wait)
             attempts.next_attempt(visit)
             attempts.try_again(m, visit)
-        case Phase.SETTLED if visit.outcome is not None and visit.outcome.event in ("failure", "timeout"):
+        case Phase.SETTLED if visit.outcome is not None and visit.outcome.event in _RETRIED[force]:
             _take_from_agenda(m, visit)
             attempts.next_attempt(visit)
             attempts.try_again(m, visit)
+        case Phase.SETTLED:
+            return _is_over(path)
         case _:
-            return "the step is not waiting for a retry"
+            return Refusal(f"step {path!r} has not ended; only a step that failed is retried", NOT_TERMINAL)
     return ""
+
+
+# What can be tried again while its outcome is not routed yet, without force and with it.
+_RETRIED: Final = {False: ("failure", "timeout"), True: ("failure", "timeout", "success")}
+
+
+def _retry_ended(m: Agenda, path: str, *, force: bool) -> str:
+    found = locate(m, path)
+    match found.where:
+        case Where.UNKNOWN:
+            return unknown_step(m, path)
+        case Where.AHEAD:
+            return Refusal(f"step {path!r} has not been reached yet", NOT_TERMINAL)
+    if found.scope is not None and found.scope.graph is not None:
+        node = found.scope.block.nodes[found.place]
+        if graphs.retry(m, found.scope, node) or (force and graphs.repeat(m, found.scope, node)):
+            return ""
+    return _is_over(path)
+
+
+def _is_over(path: str) -> Refusal:
+    return Refusal(f"step {path!r} has ended, and the run has continued after it", TERMINAL)
 
 
 def _skip_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
     path = str(body.get("stepId") or "")
     visit = m.find(path)
     if visit is None:
-        found = m.find_scope(path)
-        if found is None or (
-            found[0].graph is not None and found[0].graph.states[found[1]] != graphs.WAITING
-        ):
-            return "no such step can be skipped now"
-        scope, index = found
-        scope.skips = (scope.skips or set()) | {index}
-        return ""
+        return _skip_later(m, path)
     match visit.phase:
         case Phase.NEW | Phase.READY | Phase.AWAITING_BUDGET | Phase.PROBE | Phase.BACKOFF:
             if visit.wait is not None:
@@ -124,19 +152,37 @@ def _skip_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
         case Phase.SETTLED if visit.outcome is not None and visit.outcome.event in ("failure", "timeout"):
             _take_from_agenda(m, visit)
             attempts.next_attempt(visit)
+        case Phase.SETTLED:
+            return _is_over(path)
         case _:
-            return "the step is running"
+            return Refusal(f"step {path!r} is running; a step is skipped before it starts", RUNNING)
     attempts.skip(m, visit, "OPERATOR_SKIP", str(body.get("reason") or "skipped by an operator"))
+    return ""
+
+
+def _skip_later(m: Agenda, path: str) -> str:
+    """Noted in its list, for when the flow gets there."""
+    found = locate(m, path)
+    if found.where is Where.UNKNOWN:
+        return unknown_step(m, path)
+    scope = found.scope
+    if scope is None and found.where is Where.AHEAD:
+        return Refusal(f"what step {path!r} is in has not started yet; send the signal when it has")
+    if scope is None or (scope.graph is not None and found.where is Where.OVER):
+        return _is_over(path)
+    scope.skips = (scope.skips or set()) | {found.place}
     return ""
 
 
 def _approve(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
+    if _is_about_the_run(m, body):
+        return ""
     if visit is None:
         return "no approval is pending there"
     form = body.get("form") or {}
     if problem := form_problem(form, form_of(visit)):
-        return _Invalid(problem)
+        return Refusal(problem, INVALID)
     m.forget(visit.wait)
     fields = {"form": form, **_sender(body)}
     outcome = Outcome("success", 0, fields=fields)
@@ -146,6 +192,11 @@ def _approve(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
     attempts.record_end(m, visit, outcome, **{**fields, **facts})
     attempts.settle(m, visit, outcome)
     return ""
+
+
+def _is_about_the_run(m: Agenda, body: dict[str, Any]) -> bool:
+    """Whether its start is approved or rejected: that is decided outside, before there is anything to do here."""
+    return m.root is None and body.get("stepId") is None
 
 
 def form_asked_by(m: Agenda, body: dict[str, Any]) -> Mapping[str, FormField]:
@@ -162,6 +213,8 @@ def _sender(body: dict[str, Any]) -> dict[str, Any]:
 
 def _reject(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
     visit = _asked(m, body)
+    if _is_about_the_run(m, body):
+        return ""
     if visit is None:
         return "no approval is pending there"
     m.forget(visit.wait)
@@ -200,6 +253,55 @@ def _update_params(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> s
         m.spending.write(path, _changed(Budget(), budget) if isinstance(budget, dict) else None)
         m.spending.moved = True
     return unknown
+
+
+def _inject_override(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
+    from podium.plan.overrides import override_problem  # most runs change nothing
+
+    override = body.get("override")
+    if not isinstance(override, dict):
+        return Refusal("'override' has to be a map", INVALID)
+    return _change(
+        m, body, StepChange((facts["signalId"],), override), lambda step: override_problem(step, override)
+    )
+
+
+def _update_target(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
+    from podium.plan.overrides import target_problem  # most runs change nothing
+
+    target = body.get("newTarget")
+    if not isinstance(target, str):
+        return Refusal("'newTarget' has to be a text", INVALID)
+    change = StepChange((facts["signalId"],), target=target)
+    return _change(m, body, change, lambda step: target_problem(step, target))
+
+
+def _change(
+    m: Agenda, body: dict[str, Any], change: StepChange, problem_of: Callable[[Step], str | None]
+) -> str:
+    """For the attempts that are launched from now on; it releases no hold."""
+    path = str(body.get("stepId") or "")
+    step = step_at(m, path)
+    if step is None:
+        return unknown_step(m, path)
+    if problem := problem_of(step):
+        return Refusal(f"step {path!r} cannot be changed like this: {problem}", INVALID)
+    if _has_no_next_attempt(m, path):
+        return _is_over(path)
+    changes.add(m, path, change)
+    return ""
+
+
+def _has_no_next_attempt(m: Agenda, path: str) -> bool:
+    """A step that failed in an open graph, or while the run is paused, can be retried, and so can its dependants."""
+    found = locate(m, path)
+    if may_come_back(m):
+        return False
+    if found.where is Where.OVER:
+        graph = found.scope.graph if found.scope is not None else None
+        return graph is None or graph.states[found.place] not in (graphs.BAD, graphs.LEFT_OUT)
+    outcome = found.visit.outcome if found.visit is not None and found.visit.phase is Phase.SETTLED else None
+    return outcome is not None and outcome.event in ("success", "skipped")
 
 
 def _change_budget(m: Agenda, account: BudgetAccount, budget: dict[str, Any]) -> None:
@@ -252,4 +354,6 @@ _SIGNALS: Final[dict[str, Callable[[Agenda, dict[str, Any], dict[str, Any]], str
     "APPROVE": _approve,
     "REJECT": _reject,
     "UPDATE_PARAMS": _update_params,
+    "INJECT_OVERRIDE": _inject_override,
+    "UPDATE_TARGET": _update_target,
 }

@@ -6,6 +6,9 @@ from podium.log.events import EventType
 from podium.machine.agenda import Agenda
 from podium.machine.tree import Visit
 
+# Neither is in the log: why a task is stopped is one of the categories below.
+FORCED: Final = "FORCED"
+WITHOUT_CLEANUP: Final = "WITHOUT_CLEANUP"
 _CATEGORIES: Final = {"CANCELLED": "USER", "INTERRUPTED": "PLATFORM", "JOIN_DECIDED": "SYSTEM"}
 
 

@@ -37,7 +37,7 @@ def close_if_empty(m: Agenda, scope: Scope) -> None:
 def stop_visit(m: Agenda, visit: Visit, code: str) -> None:
     match visit.phase:
         case Phase.RUN if visit.handed:
-            if visit.stopping and code != "FORCED":
+            if visit.stopping and code != stop_codes.FORCED:
                 return
             visit.stopping = True
             visit.stop_code = code
@@ -72,7 +72,9 @@ def _stop_composite(m: Agenda, visit: Visit, code: str) -> None:
     visit.phase = Phase.OPEN
     if visit.call is not None:
         # Its own `finally` runs before the parent hears of it.
-        calls.decide(m, visit, Verdict("cancelled", calls.CANCELLED, "stopped"), force=code == "FORCED")
+        verdict = Verdict("cancelled", calls.CANCELLED, "stopped")
+        force = code in (stop_codes.FORCED, stop_codes.WITHOUT_CLEANUP)
+        calls.decide(m, visit, verdict, force=force, kill=code == stop_codes.FORCED)
         return
     stop_scopes(m, visit, code)
     if not visit.scopes:

@@ -11,6 +11,7 @@ from podium.log.times import Timestamp
 from podium.machine.commands import Question
 from podium.machine.flow import Event
 from podium.machine.program import NO_STEPS, BlockProgram, Node, WorkflowProgram
+from podium.plan.changes import StepChange
 
 
 class Phase(IntEnum):
@@ -98,9 +99,9 @@ class Verdict:
 
 class Visit:
     __slots__ = (
-        "answers", "attempt", "call", "counter", "due", "goto", "handed", "limit", "limit_due", "limit_held", "loop",
-        "node", "outcome", "path", "phase", "questions", "scope", "scopes", "started", "stop_code", "stopping", "tries",
-        "unfinished", "values", "verdict", "wait",
+        "answers", "attempt", "call", "change", "counter", "due", "goto", "handed", "limit", "limit_due", "limit_held",
+        "loop", "node", "outcome", "path", "phase", "questions", "scope", "scopes", "started", "stop_code", "stopping",
+        "tries", "unfinished", "values", "verdict", "wait",
     )  # fmt: skip
 
     def __init__(self, scope: "Scope | None", node: Node, path: str, attempt: int) -> None:
@@ -133,6 +134,8 @@ class Visit:
         self.questions: tuple[Question, ...] = ()
         self.answers: dict[Question, bool] | None = None
         self.values: dict[tuple[str | int, ...], Any] | None = None
+        # Of a task: what a signal has changed in the step, as of its launch.
+        self.change: StepChange | None = None
         # The step to go to once everything inside has closed.
         self.goto: str | None = None
         self.scopes: dict[int, Scope] = {}

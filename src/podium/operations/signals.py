@@ -20,9 +20,10 @@ from podium.log.times import seconds_between, timestamp
 from podium.log.transitions import TERMINAL
 from podium.machine import Machine, calls
 from podium.machine.commands import Record
-from podium.machine.signals import form_asked_by
+from podium.machine.signals import form_asked_by, objection
 from podium.operations.parts import Parts
 from podium.operations.signal_payloads import InvalidSignal, check_payload
+from podium.operations.signal_refusals import SignalWouldBeIgnored, refusal_error
 from podium.plan.declared import parse_text
 from podium.plan.plan import Plan
 from podium.ports.clock import Clock
@@ -37,7 +38,9 @@ _MAX_PER_MINUTE: Final = 60
 _LOOK_BACK: Final = 300
 _MAX_REASON: Final = 500
 # What can find nothing to act on; that is said immediately.
-ABOUT_A_STEP: Final = frozenset({"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP"})
+ABOUT_A_STEP: Final = frozenset(
+    {"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP", "INJECT_OVERRIDE", "UPDATE_TARGET", "UPDATE_PARAMS"}
+)
 _MAX_RECHECKS: Final = 5
 
 
@@ -55,12 +58,6 @@ class TooManySignals(PodiumError):
     """More than 60 signals of a run within a minute."""
 
     code = "SIGNAL_RATE_LIMITED"
-
-
-class SignalWouldBeIgnored(PodiumError):
-    """There is nothing in the run that it could act on; it was not sent."""
-
-    code = "SIGNAL_IGNORED"
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -248,15 +245,14 @@ def _try_out(run: Run, machine: Machine, signal: Signal) -> None:
         raise SignalWouldBeIgnored(
             f"run {run_id!r} is about to end; `podium why {run_id}` shows how it ended"
         )
+    if (refused := objection(machine, signal.signal_type, signal.payload)) is not None:
+        raise refusal_error(refused.code, str(refused), run_id)
     tried = new_event(
         run.identity, EventType.SIGNAL_ACCEPTED, machine.now, encode_payload(signal.body()), subject="tried"
     )
     for command in machine.advance(foreseen(run.identity, tried, machine.last_seq + 1, tried.payload)):
         if isinstance(command, Record) and command.event_type == EventType.SIGNAL_IGNORED:
-            reason = f"{command.payload['reason']}; see what the run waits for with `podium why {run_id}`"
-            if command.payload.get("code") == InvalidSignal.code:
-                raise InvalidSignal(reason)
-            raise SignalWouldBeIgnored(reason)
+            raise refusal_error(str(command.payload["code"]), str(command.payload["reason"]), run_id)
 
 
 async def _check_caller(store: Store, run: Run, signal: Signal) -> None:

@@ -137,7 +137,8 @@ class Batch:
             self._started.append(key)
             if not machine.has_started(*key):
                 engine_attempt = slots.engine_attempt(key)
-                self._fold(PendingEvent(_STEP_STARTED, *key, engine_attempt=engine_attempt))
+                facts = task.facts if task.change is not None else {}
+                self._fold(PendingEvent(_STEP_STARTED, *key, facts, engine_attempt))
             self.acts.append(partial(self._actions.start, task))
 
     @property

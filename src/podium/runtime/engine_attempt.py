@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
+import msgspec
+
 from podium.errors import PodiumError, StaleFence
 from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.drafts import LoggedEvent
@@ -13,6 +15,8 @@ from podium.log.events import EventType, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence
 from podium.machine.commands import RunTask
+from podium.plan.changes import StepChange
+from podium.plan.overrides import changed
 from podium.ports.store import StartedAttempt
 from podium.runtime import holders
 from podium.runtime.attempt_lease import AttemptLease, taken_over
@@ -146,18 +150,23 @@ class EngineAttempt:
             await self._lease.prove()
             if self._reason is not None or self._stop.is_asked:
                 return None
-            step = run.step(self._order.path)
+            change = self._change()
+            step = changed(run.step(self._order.path), change)
             if not step.idempotent and self._was_started_before(started, writes):
                 # Whether the work was done is not known: that is for the plan, or a person, to decide.
                 return TaskResult(EventType.STEP_INTERRUPTED, {}, engine_attempt)
             values = {tuple(path): value for path, value in self._order.values}
-            return await self._work(run, RunTask(*self._key, step, values), engine_attempt)
+            return await self._work(run, RunTask(*self._key, step, values, change), engine_attempt)
         except asyncio.CancelledError:
             self._lease.give_up()
             await self._release()
             raise
         finally:
             await self._lease.finish()
+
+    def _change(self) -> StepChange | None:
+        change = self._order.change
+        return msgspec.convert(change, StepChange) if change is not None else None
 
     async def _work(self, run: HostedRun, task: RunTask, engine_attempt: int) -> TaskResult:
         done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()

@@ -49,7 +49,7 @@ class Fingerprints:
 
     async def of(self, order: TaskOrder, plan_path: str) -> str | None:
         """None if something is missing: such an attempt fails, and says itself why."""
-        if plan_path in self._constant:
+        if plan_path in self._constant and not order.is_changed:
             return self._constant[plan_path]
         try:
             files = _files_of(order, self._host)
@@ -61,7 +61,8 @@ class Fingerprints:
 
     def without_files(self, order: TaskOrder, plan_path: str) -> str | None:
         """The same for an attempt that is given no files, at once."""
-        return self._constant.get(plan_path) or self._mark(order, plan_path, {}, {}, is_plain=True)
+        known = self._constant.get(plan_path) if not order.is_changed else None
+        return known or self._mark(order, plan_path, {}, {}, is_plain=True)
 
     def rests_on_more(self, order: TaskOrder) -> bool:
         """Whether anything beside texts counts: files, conversations."""
@@ -112,7 +113,7 @@ class Fingerprints:
             mark = canonical_sha256(given)[:_DIGITS]
         except (EvaluationError, PodiumError, RecursionError):
             return None
-        if is_plain and not (names_values or (env and references_in(env))):
+        if is_plain and not order.is_changed and not (names_values or (env and references_in(env))):
             self._constant[plan_path] = mark
         return mark
 

@@ -68,8 +68,10 @@ class AttemptArgs(msgspec.Struct, frozen=True, omit_defaults=True):
     # Without StepStarted of the attempt itself, which follows them.
     before: list[EventDraft] = []
     dropped: list[str] = []
-    # StepStarted is in the log already.
+    # StepStarted is in the log already, or among those before.
     is_started: bool = False
+    # What signals have changed in the step.
+    change: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, order: AttemptOrder, generation: int) -> "AttemptArgs":
@@ -83,11 +85,12 @@ class AttemptArgs(msgspec.Struct, frozen=True, omit_defaults=True):
             before if is_started else before[:-1],
             order.dropped,
             is_started,
+            order.change,
         )
 
     def order(self, run_id: RunId) -> AttemptOrder:
         before = self.before if self.is_started else [*self.before, _start_of(self.path, self.attempt)]
-        return AttemptOrder(run_id, self.path, self.attempt, self.values, before, self.dropped)
+        return AttemptOrder(run_id, self.path, self.attempt, self.values, before, self.dropped, self.change)
 
 
 def _start_of(path: str, attempt: int) -> EventDraft:

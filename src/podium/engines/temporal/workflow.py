@@ -35,6 +35,7 @@ from podium.log.times import moment
 from podium.machine.commands import CancelTask, Probe, RunTask, SetTimer
 from podium.machine.following import Abandoned, Follower, Work
 from podium.machine.machine import Machine
+from podium.plan import overrides as _overrides  # noqa: F401 - here, and not in the middle of a run
 from podium.plan.capabilities import parallel_limit
 from podium.plan.loading import read_plan
 
@@ -203,7 +204,8 @@ class RunWorkflow:
 
     def _order(self, task: RunTask, events: list[EventDraft], dropped: list[str]) -> AttemptOrder:
         values = [(list(path), value) for path, value in (task.values or {}).items()]
-        return AttemptOrder(self._args.run_id, task.path, task.attempt, values, events, dropped)
+        change = msgspec.to_builtins(task.change) if task.change is not None else None
+        return AttemptOrder(self._args.run_id, task.path, task.attempt, values, events, dropped, change)
 
     async def _attend(self, task: RunTask, handle: Attempt, events: list[EventDraft]) -> None:
         try:

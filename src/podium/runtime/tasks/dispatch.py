@@ -112,6 +112,7 @@ class RunTasks:
             self._host.values_of_env(allowed, work.secrets),
             self._run,
             may_name_values=task.values is not None,
+            is_changed=task.change is not None,
         )
 
     def _begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:

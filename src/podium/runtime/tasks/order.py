@@ -37,6 +37,8 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
     run: dict[str, Any]
     # False if it is known that no text of the step or of its workflow names a value.
     may_name_values: bool = True
+    # A signal has changed the step: it is not what the plan has at this path.
+    is_changed: bool = False
 
     @property
     def visit(self) -> str:
