@@ -12,10 +12,10 @@ from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.times import timestamp
+from podium.operations.signal_refusals import SignalWouldBeIgnored
 from podium.operations.signals import (
     NotAllowed,
     RunIsOver,
-    SignalWouldBeIgnored,
     TooManySignals,
     send_signal,
 )
