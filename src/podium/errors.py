@@ -37,6 +37,12 @@
     ├── PlanIntegrityFailed          plan/references.py              the bytes are not those of the reference
     ├── PlanRefMismatch              plan/references.py              the plan is not the one that the reference names
     ├── PlanRefExpired               plan/references.py
+    ├── SignatureMalformed           access/signatures.py            a file that does not hold signatures of a plan
+    ├── PlanNotSigned                access/verdicts.py              a signature is required, and there is none
+    ├── PlanSignatureInvalid         access/verdicts.py              made with another key, or about another plan
+    ├── PlanSignatureExpired         access/verdicts.py
+    ├── PlanSignerUnknown            access/verdicts.py              signed with a key that is not trusted
+    ├── PlanKeyExpired               access/verdicts.py              signed with a key that is not trusted any more
     ├── PlanUnavailable              ports/plan_source.py            the plan cannot be fetched or published now
     ├── PlanNotFound                 ports/plan_source.py            nothing was published at that URI
     ├── PlanTooLarge                 ports/plan_source.py
@@ -54,6 +60,7 @@
     ├── PathRefused                  runtime/rundir.py               a path that leaves its directory
     ├── PlanMissing                  runtime/plan_file.py            the run's plan is lost
     ├── WorkspaceMissing             runtime/workspaces.py           the folder that the run works in does not exist
+    ├── InvalidSigningKey            runtime/ed25519.py              not a private key for signatures, or not private
     ├── ExtraMissing                 runtime/extras.py               an optional dependency is not installed
     ├── NotReady                     runtime/preflight.py            several things that a run needs are missing
     ├── SecretTooShort               runtime/preflight.py            a secret too short to be masked

@@ -12,6 +12,7 @@ from typing import Final
 from podium.errors import PodiumError
 from podium.text import without_credentials
 
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _KINDS: Final = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a pipe",
@@ -27,14 +28,22 @@ class FileNotUsable(PodiumError):
     code = "FILE_NOT_USABLE"
 
 
-def read_regular(path: Path, *, max_bytes: int, what: str) -> bytes:
-    """The content of a file. `what`: what it should hold, for the message. Raises `FileNotUsable` and OSError."""
+def read_regular(path: Path, *, max_bytes: int, what: str, private: bool = False) -> bytes:
+    """The content of a file. `what`: what it should hold, for the message. Raises `FileNotUsable` and OSError.
+
+    `private`: others than its owner must not be able to read or change it.
+    """
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode):
             kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
             raise FileNotUsable(f"{_shown(path)} is {kind}; give the path of a regular file with {what}")
+        if private and found.st_mode & _OTHERS:
+            raise FileNotUsable(
+                f"{_shown(path)} can be used by others (mode {stat.S_IMODE(found.st_mode):04o}); "
+                f"`chmod 600` makes a file with {what} yours alone"
+            )
         with os.fdopen(file, "rb", closefd=False) as opened:
             content = opened.read(max_bytes + 1)
     finally:

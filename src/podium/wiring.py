@@ -20,6 +20,7 @@ from podium.text import credentials_in, reason_of, shortened, without_credential
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from podium.access.policy import TrustedKey
     from podium.artifacts.address import S3Address
     from podium.artifacts.s3 import S3Artifacts
     from podium.engines.parts import LocalParts
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from podium.log.runs import Run
     from podium.operations.parts import Parts
     from podium.operations.rebuilding import RebuiltRun
+    from podium.operations.signed_runs import SigningRules
     from podium.plan.plan import Plan
     from podium.ports.bus import EventBus
     from podium.ports.engine import EngineTrouble
@@ -343,7 +345,18 @@ def use_case_parts(
     replays = recordings is not None and recordings.asks_no_one
     check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
     trouble = partial(_trouble_of, store)
-    return Parts(store, clock, runs, cache(engine), payload_store, check, notify, artifact_bucket(), trouble)
+    return Parts(
+        store,
+        clock,
+        runs,
+        cache(engine),
+        payload_store,
+        check,
+        notify,
+        artifact_bucket(),
+        trouble,
+        signing_rules,
+    )
 
 
 def connection_of(run: "Run", api_key: str | None) -> "Connection | None":
@@ -398,6 +411,22 @@ def secret_lookup() -> "SecretLookup":
     from podium.secrets.configured import ConfiguredSecrets
 
     return ConfiguredSecrets(lambda: configuration().secrets)
+
+
+def signing_rules() -> "SigningRules | None":
+    """Whose signatures of plans are needed; None if the configuration has no rules."""
+    access = configuration().access
+    if access is None:
+        return None
+    from podium.operations.signed_runs import SigningRules
+
+    return SigningRules(access.policy, lambda uri: plan_loader().fetch_signatures(uri))
+
+
+def trusted_keys() -> "Mapping[str, TrustedKey]":
+    """The keys that may sign plans: those that the configuration lists."""
+    access = configuration().access
+    return access.policy.keys if access is not None else {}
 
 
 @cache

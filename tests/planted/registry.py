@@ -19,6 +19,7 @@ from tests.planted import (
     operating,
     plans,
     runs,
+    signing,
 )
 from tests.planted.cannot import CANNOT
 from tests.planted.faults import Fault
@@ -39,6 +40,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "operating": operating.FAULTS,
     "plans": plans.FAULTS,
     "engines": engines.FAULTS,
+    "signing": signing.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
 SAMPLE_SIZE: Final = 24

@@ -9,15 +9,15 @@ from podium.language.reader import MAX_BYTES
 from podium.text import visible
 
 
-def read_file(file: str) -> tuple[str, bytes]:
+def read_file(file: str, max_bytes: int = MAX_BYTES) -> tuple[str, bytes]:
     """What messages call the file, and its bytes; '-' is standard input. A byte too much shows that it is too large."""
     try:
         if file == "-":
             if sys.stdin is None:
                 raise click.UsageError("cannot read standard input: it is closed.")
-            return "<stdin>", sys.stdin.buffer.read(MAX_BYTES + 1)
+            return "<stdin>", sys.stdin.buffer.read(max_bytes + 1)
         with Path(file).open("rb") as opened:
-            return file, opened.read(MAX_BYTES + 1)
+            return file, opened.read(max_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise click.UsageError(f"cannot read '{visible(file)}': {reason}.") from error

@@ -21,7 +21,11 @@ from podium.operations.workflows import load_workflow, looks_like_contract
 from podium.plan.plan import Plan
 from podium.ports.engine import RunEnded, RunRequest
 from podium.text import visible
-from podium.wiring import check_run, installed_providers
+from podium.wiring import check_run, installed_providers, signing_rules, system_clock
+
+_signature = click.option(
+    "--signature", metavar="FILE", help="The signatures of the plan, as `podium sign` writes them."
+)
 
 
 @click.command()
@@ -47,6 +51,7 @@ from podium.wiring import check_run, installed_providers
     help="Where commands run. [default: here]",
 )
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, run nothing.")
+@_signature
 @engine_options
 @foreground_options
 def run(
@@ -57,6 +62,7 @@ def run(
     run_id: str | None,
     workspace: Path | None,
     dry_run: bool,
+    signature: str | None,
     **options: Unpack[Options],
 ) -> int:
     """Run the workflow FILE ('-' is standard input) and wait for its end.
@@ -83,6 +89,8 @@ def run(
     )
     variables = use_env_files(options["env_files"])
     replays = options["replay"] is not None
+    if signature is not None:
+        request = replace(request, signatures=_read_signatures(signature))
     if dry_run:
         return _show_plan(file, request, replays=replays)
     folder = request.workspace
@@ -117,6 +125,7 @@ def run(
     type=GivenPath(file_okay=False, exists=True),
     help="Where commands run from now on, if the folder was moved.",
 )
+@_signature
 @engine_options
 @foreground_options
 def resume(
@@ -127,6 +136,7 @@ def resume(
     new_id: str | None,
     budgets: tuple[str, ...],
     workspace: Path | None,
+    signature: str | None,
     **options: Unpack[Options],
 ) -> int:
     """Continue a run that was interrupted, paused, cancelled, has failed, or is out of budget.
@@ -150,13 +160,18 @@ def resume(
         raise click.UsageError("--force is for --workflow: name the file to continue with.")
     if new_id is not None and not changed:
         raise click.UsageError("--run-id is for --changed: a run that continues keeps its id.")
+    if signature is not None and workflow is None and not changed:
+        raise click.UsageError(
+            "--signature is for --workflow and --changed: a run that continues has its plan."
+        )
+    signatures = _read_signatures(signature) if signature is not None else None
     other: Replacement | None = None
     if workflow is not None:
         name, content = read_file(workflow)
         plan = _compiled(content, name)
         if plan is None:
             return INVALID_FILE
-        other = Replacement(plan, content, force)
+        other = Replacement(plan, content, force, signatures)
     foreground = Foreground(options, run_id=run_id)
     variables = use_env_files(options["env_files"])
 
@@ -164,7 +179,9 @@ def resume(
         if changed:
             from podium.operations.rerunning import changed_request
 
-            request = await changed_request(parts, run_id, workflow=other, new_id=new_id, env_files=variables)
+            request = await changed_request(
+                parts, run_id, workflow=other, new_id=new_id, env_files=variables, signatures=signatures
+            )
             return await foreground.start(parts, request)
         ready = await resume_run(
             parts, run_id, workflow=other, budgets=raised, workspace=workspace, env_files=variables
@@ -180,9 +197,12 @@ def resume(
     "--from", "step", metavar="STEP", help="Where to start: a step that the run reached. [default: the start]"
 )
 @click.option("--run-id", "new_id", help="The id of the new run. [default: a new one]")
+@_signature
 @engine_options
 @foreground_options
-def rerun(run_id: str, step: str | None, new_id: str | None, **options: Unpack[Options]) -> int:
+def rerun(
+    run_id: str, step: str | None, new_id: str | None, signature: str | None, **options: Unpack[Options]
+) -> int:
     """Run what was run before once more, from STEP or from its start on, as a new run.
 
     Results and files of the steps before it are taken over and not made again, and so are those of steps that completed
@@ -191,14 +211,21 @@ def rerun(run_id: str, step: str | None, new_id: str | None, **options: Unpack[O
     """
     from podium.operations.rerunning import rerun_request
 
+    signatures = _read_signatures(signature) if signature is not None else None
     foreground = Foreground(options)
     variables = use_env_files(options["env_files"])
 
     async def work(parts: Parts) -> RunEnded:
-        request = await rerun_request(parts, run_id, step, new_id, variables)
+        request = await rerun_request(parts, run_id, step, new_id, variables, signatures)
         return await foreground.start(parts, request)
 
     return foreground.finish(work)
+
+
+def _read_signatures(file: str) -> bytes:
+    from podium.access.signatures import MAX_BYTES
+
+    return read_file(file, MAX_BYTES)[1]
 
 
 def _request(file: str | None, plan_ref: str | None, workspace: Path | None) -> RunRequest | None:
@@ -270,5 +297,19 @@ def _show_plan(file: str | None, request: RunRequest, *, replays: bool) -> int:
         print_plan(request.plan, request.plan_content or b"")
     click.echo("\nDry run: nothing was run.")
     sys.stdout.flush()
+    _check_signed(request)
     require(check_run(request.plan, request.workspace, replays=replays), print_notice)
     return 0
+
+
+def _check_signed(request: RunRequest) -> None:
+    """As the start of the run would."""
+    rules = signing_rules()
+    if rules is None and request.signatures is None:
+        return
+    import asyncio
+
+    from podium.log.times import timestamp
+    from podium.operations.signed_runs import signed_request
+
+    asyncio.run(signed_request(rules, request, timestamp(system_clock().now())))

@@ -109,6 +109,7 @@ def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: in
             {
                 **_as_json(view.run, driver),
                 "summary": view.summary.as_json(),
+                **({"signedBy": msgspec.to_builtins(view.signed_by)} if view.signed_by else {}),
                 **({"waitsFor": [reason_json(reason) for reason in waits]} if waits else {}),
                 "steps": [msgspec.to_builtins(step) for step in view.steps],
             }
@@ -128,6 +129,8 @@ def _show_text(view: RunView, driver: RunDriver | None, waits: Sequence[Reason])
     ):
         if moment:
             click.echo(f"{name:8} {moment}")
+    for by in view.signed_by:
+        click.echo(f"signed   by {by.key_id} at {by.signed_at} ({by.public})")
     if driver is not None:
         say(f"driver   {_describe_driver(driver)}")
     for reason in waits:

@@ -1,18 +1,17 @@
 """`access.keys`: the ed25519 keys whose signatures of plans are trusted."""
 
 import binascii
-import re
 from base64 import b64encode
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final
 
+from podium.access.keys import is_weak
 from podium.access.policy import TenantRules, TrustedKey
 from podium.configuration.problems import Problems
 from podium.configuration.values import is_id, read_ids, section
 from podium.language.diagnostics import did_you_mean
 from podium.language.tree import Entry, Scalar, Sequence
-from podium.log.times import Timestamp, timestamp
+from podium.log.times import Timestamp, parse_moment
 
 _KEYS: Final = ("expires", "public", "tenants")
 _RIGHT: Final = "write a mapping of keys, like {release-2027: {public: ed25519:BASE64}}"
@@ -20,7 +19,6 @@ _ONE: Final = "write a mapping, like {public: ed25519:BASE64, expires: 2027-01-0
 _PUBLIC: Final = "write ed25519: and the 32 bytes of a public key in Base64"
 _DATE: Final = "write a date, like 2027-01-01, or a moment with its time zone, like 2027-01-01T12:00:00Z"
 _BYTES: Final = 32
-_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:\d\d))?", re.ASCII)
 
 
 def read_keys(
@@ -61,14 +59,20 @@ def _public(entry: Entry | None, key: Entry, of: str, problems: Problems) -> byt
     match entry.value:
         case Scalar(value=str(text)) if text.startswith("ed25519:"):
             content = _base64(text.removeprefix("ed25519:"))
-            if content is not None and len(content) == _BYTES:
+            if content is not None and len(content) == _BYTES and not is_weak(content):
                 return content
-            found = "not Base64" if content is None else f"{len(content)} bytes"
+            found = _problem_of(content)
         case _:
             found = "not a text that starts with ed25519:"
     # Not shown: it may be the private key.
     problems.add(entry, f"`{of}.public` is {found}; {_PUBLIC}")
     return None
+
+
+def _problem_of(content: bytes | None) -> str:
+    if content is None:
+        return "not Base64"
+    return f"{len(content)} bytes" if len(content) != _BYTES else "a key that anyone can sign with"
 
 
 def _base64(text: str) -> bytes | None:
@@ -83,12 +87,8 @@ def _expires(entry: Entry | None, of: str, problems: Problems) -> Timestamp | No
     if entry is None:
         return None
     match entry.value:
-        case Scalar(value=str(text)) if _MOMENT.fullmatch(text):
-            try:
-                moment = datetime.fromisoformat(text)
-                return timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
-            except (ValueError, OverflowError):
-                pass
+        case Scalar(value=str(text)) if (moment := parse_moment(text)) is not None:
+            return moment
     problems.wrong(entry, f"{of}.expires", _DATE)
     return None
 

@@ -20,7 +20,7 @@ from podium.plan.loading import plan_bytes, steps_of
 from podium.plan.plan import Agent
 from podium.ports.engine import Notice, RunRequest
 from podium.ports.store import CreatedRun
-from podium.runtime.plan_file import PLAN, WORKFLOW
+from podium.runtime.plan_file import PLAN, SIGNATURES, WORKFLOW
 from podium.runtime.run_file import write_run_file
 from podium.runtime.rundir import write_atomically, write_private
 from podium.runtime.spilling import NewValues, is_value, spill
@@ -47,6 +47,8 @@ async def create_run(
     contents = {PLAN: encoded, **values.contents}
     if request.source:
         contents[WORKFLOW] = request.source
+    if request.signed_by and request.signatures is not None:
+        contents[SIGNATURES] = request.signatures
     create = partial(parts.store.create_run, new, [queued], contents)
     try:
         created = await parts.patiently(run_id, create, notify)
@@ -131,6 +133,7 @@ def _asked(request: RunRequest) -> dict[str, Any]:
         rerun_from=request.rerun_from,
         only_changed=request.only_changed,
         env_files=request.env_files.facts if request.env_files is not None else None,
+        signed_by=request.signed_by,
     )
     return {**msgspec.to_builtins(asked), "inputs": request.inputs}
 

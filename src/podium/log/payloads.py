@@ -129,6 +129,15 @@ class RetryScheduled(msgspec.Struct, frozen=True, rename="camel"):
     due: Timestamp = ""
 
 
+class SignedBy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A valid signature of the plan: the id that the key had then, and the key itself (`ed25519:BASE64`)."""
+
+    key_id: str
+    public: str
+    signed_at: Timestamp
+    expires: Timestamp | None = None
+
+
 class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a run was asked for with."""
 
@@ -139,6 +148,7 @@ class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     rerun_from: str | None = None
     only_changed: bool = False
     env_files: Any = None
+    signed_by: tuple[SignedBy, ...] = ()
 
 
 class RunStarted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -14,7 +14,11 @@ from podium.patterns import lazy_pattern
 Timestamp: TypeAlias = str
 
 _encode: Final = msgspec.json.Encoder().encode
-_FORM: Final = lazy_pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+_DATE: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_GIVEN: Final = lazy_pattern(
+    rf"{_DATE}(T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(\.[0-9]{{1,6}})?(Z|[+-][0-9]{{2}}:[0-9]{{2}}))?"
+)
+_FORM: Final = lazy_pattern(rf"{_DATE}T[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}Z")
 
 
 def timestamp(moment: datetime) -> Timestamp:
@@ -37,6 +41,17 @@ def is_timestamp(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def parse_moment(text: str) -> Timestamp | None:
+    """A date (its start in UTC) or a moment with its time zone, as people write them; None for anything else."""
+    if not _GIVEN.fullmatch(text):
+        return None
+    try:
+        given = datetime.fromisoformat(text)
+        return timestamp(given if given.tzinfo is not None else given.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return None
 
 
 def later(text: Timestamp, seconds: float) -> Timestamp:

@@ -22,6 +22,7 @@ from podium.operations.drive import ReadyRun
 from podium.operations.inputs import check_inputs
 from podium.operations.parts import Parts
 from podium.operations.signals import ABOUT_A_STEP, send_signal
+from podium.operations.start import check_signed, check_signed_run
 from podium.plan.capabilities import CapabilityNotSupported, check_capabilities
 from podium.ports.engine import RunContext, RunRequest, SignalRequest
 from podium.runtime.plan_loading import PlanLoader
@@ -96,6 +97,7 @@ class EngineRuns:
             raise RunRequestConflict(
                 f"run {context.run_id!r} exists with another plan or on another engine; use another run id"
             )
+        await check_signed_run(self._parts, run)
         return run
 
     async def _create(self, plan_ref: PlanRef, context: RunContext) -> Run:
@@ -113,7 +115,9 @@ class EngineRuns:
             environment_id=context.environment_id,
             plan_ref=found.ref,
             plan_content=found.content,
+            signatures=context.signatures,
         )
+        request = await check_signed(self._parts, request)
         return await self._parts.store.get_run(await self._parts.engine().create(request))
 
     async def _is_accepted(self, run: Run, request: SignalRequest) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,6 +19,13 @@ from podium.runtime.run_artifacts import RunArtifacts
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder, RunValues, values_of
 from podium.text import visible
+
+if TYPE_CHECKING:
+    from podium.operations.signed_runs import SigningRules
+
+
+def no_signing_rules() -> None:
+    return None
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -37,6 +45,8 @@ class Parts(msgspec.Struct, frozen=True):
     bucket: ArtifactBucket | None = None
     # What keeps a run of another engine from continuing, as that engine sees it.
     trouble_of: Callable[[Run], Awaitable[Sequence[EngineTrouble]]] | None = None
+    # Whose signatures of plans are needed, if there are rules about it.
+    signing: "Callable[[], SigningRules | None]" = no_signing_rules
 
     def directory(self, run_id: str) -> RunDirectory:
         return RunDirectory(self.runs, run_id)

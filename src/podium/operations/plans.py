@@ -4,13 +4,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from podium.access.signatures import SUFFIX
 from podium.errors import PodiumError
 from podium.log.plan_refs import PlanRef, check_plan_ref, is_sha256
 from podium.plan.capabilities import check_capabilities
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
 from podium.plan.references import reference_to
-from podium.ports.plan_source import PlanSource
+from podium.ports.plan_source import PlanExists, PlanSource
 from podium.runtime.plan_loading import FetchedPlan, PlanLoader
 from podium.text import shortened
 
@@ -38,6 +39,17 @@ async def publish_plan(source: PlanSource, plan: Plan, uri: str) -> Published:
     return Published(reference_to(plan, content, uri), is_new)
 
 
+async def publish_signatures(source: PlanSource, uri: str, signatures: bytes) -> bool:
+    """Beside the plan at a URI, where `PlanLoader` looks for them. False: the same are there. Raises `PlanExists`."""
+    try:
+        return await source.publish(uri + SUFFIX, signatures)
+    except PlanExists as error:
+        raise PlanExists(
+            f"other signatures were published at {shortened(uri + SUFFIX, 200)!r}; they are left as they are. Let all "
+            "keys sign before you publish, or publish the plan to another URI"
+        ) from error
+
+
 async def fetch_plan(
     loader: PlanLoader, given: str, content: bytes | None = None, *, engine: str
 ) -> FetchedPlan:
@@ -46,12 +58,17 @@ async def fetch_plan(
     Raises what `PlanLoader` does, and what `check_capabilities` does for the engine that is to run it.
     """
     if content is None:
-        uri, _, expected = given.rpartition(_HASH)
-        found = await loader.fetch_by_hash(uri, expected)
+        found = await fetch_by_uri(loader, given)
     else:
         found = await loader.fetch(parse_reference(content, given))
     check_capabilities(found.plan, engine)
     return found
+
+
+async def fetch_by_uri(loader: PlanLoader, given: str) -> FetchedPlan:
+    """`given`: `URI#sha256=HASH`. Raises what `PlanLoader` does."""
+    uri, _, expected = given.rpartition(_HASH)
+    return await loader.fetch_by_hash(uri, expected)
 
 
 def is_uri(given: str) -> bool:

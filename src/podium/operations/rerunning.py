@@ -13,6 +13,7 @@ from podium.operations.env_files import EnvFile, kept_facts
 from podium.operations.inputs import InvalidInput, check_inputs
 from podium.operations.parts import Parts
 from podium.operations.resume import Replacement, may_resume, require_env_files
+from podium.operations.signed_runs import is_required, kept_signatures
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.runtime.plan_file import load_source, plan_content
@@ -28,6 +29,7 @@ async def rerun_request(
     step: str | None = None,
     new_id: str | None = None,
     env_files: Sequence[EnvFile] = (),
+    signatures: bytes | None = None,
 ) -> RunRequest:
     """A run of the same plan, inputs and workspace, from a step on. Raises `InvalidInput` if it was not reached."""
     run = await parts.store.get_run(RunId(run_id))
@@ -37,7 +39,7 @@ async def rerun_request(
         raise InvalidInput(
             f"run {run_id!r} never came to a step {step!r}; `podium events {run_id}` shows those it came to"
         )
-    request = await _request(parts, run, await parts.plan_of(run), env_files)
+    request = await _request(parts, run, await parts.plan_of(run), env_files, signatures)
     return msgspec.structs.replace(request, run_id=new_id, rerun_from=step)
 
 
@@ -48,27 +50,39 @@ async def changed_request(
     workflow: Replacement | None = None,
     new_id: str | None = None,
     env_files: Sequence[EnvFile] = (),
+    signatures: bytes | None = None,
 ) -> RunRequest:
     """A run of what has changed since: it takes over every step that would be carried out in the same way."""
     run = await may_resume(parts, run_id, env_files)
     plan = workflow.plan if workflow is not None else await parts.plan_of(run)
     request = msgspec.structs.replace(
-        await _request(parts, run, plan, env_files), run_id=new_id, only_changed=True
+        await _request(parts, run, plan, env_files, signatures), run_id=new_id, only_changed=True
     )
     if workflow is None:
         return request
     inputs = check_inputs(request.inputs, plan.workflow)
     return msgspec.structs.replace(
-        request, inputs=inputs, source=workflow.source, plan_ref=None, plan_content=None
+        request,
+        inputs=inputs,
+        source=workflow.source,
+        plan_ref=None,
+        plan_content=None,
+        signatures=workflow.signatures,
     )
 
 
-async def _request(parts: Parts, run: Run, plan: Plan, env_files: Sequence[EnvFile]) -> RunRequest:
+async def _request(
+    parts: Parts, run: Run, plan: Plan, env_files: Sequence[EnvFile], signatures: bytes | None
+) -> RunRequest:
     identity, directory = run.identity, parts.directory(run.identity.run_id)
     asked = await queued_of(parts.store, identity.run_id, parts.values(identity.run_id))
     workspace = workspace_of(directory, run)
     await parts.require_needs(plan, workspace)
-    same = await _published(parts, run)
+    published = content = await _published(parts, run)
+    if is_required(parts.signing(), identity.tenant_id):
+        # Those that the earlier run was started with; they are checked again, for the very bytes that were signed.
+        signatures = signatures or await kept_signatures(parts, run)
+        content = published or await plan_content(parts.store, directory, run)
     return RunRequest(
         plan,
         asked.inputs,
@@ -80,8 +94,9 @@ async def _request(parts: Parts, run: Run, plan: Plan, env_files: Sequence[EnvFi
         environment_id=identity.environment_id,
         original_run_id=identity.run_id,
         env_files=kept_facts(env_files),
-        plan_ref=run.plan_ref if same is not None else None,
-        plan_content=same,
+        plan_ref=run.plan_ref if published is not None else None,
+        plan_content=content,
+        signatures=signatures,
     )
 
 

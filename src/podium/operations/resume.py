@@ -17,6 +17,7 @@ from podium.operations.env_files import EnvFile, check_env_files
 from podium.operations.inputs import InvalidInput
 from podium.operations.parts import Parts
 from podium.operations.pausing import is_paused
+from podium.operations.start import check_signed_run
 from podium.plan.plan import Plan
 from podium.runtime.ends import last_end
 from podium.runtime.other_engines import OtherEngine, is_elsewhere
@@ -31,6 +32,8 @@ class Replacement:
     plan: Plan
     source: bytes
     force: bool = False
+    # A file of signatures of the plan.
+    signatures: bytes | None = None
 
 
 async def resume_run(
@@ -63,6 +66,7 @@ async def resume_run(
         await _raise_budgets(parts, run, budgets)
     if workspace is not None:
         move_workspace(parts.directory(run_id), workspace)
+    await check_signed_run(parts, run)
     # What is done is decided by what the run is now, whatever becomes of it until it is this process's turn.
     end = await last_end(parts.store, run)
     reopen = end.run_seq if end is not None else None
@@ -124,7 +128,9 @@ async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> No
     from podium.operations.structure import replace_workflow
 
     run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
-    changed = await replace_workflow(parts, run_id, workflow.plan, workflow.source, force=workflow.force)
+    changed = await replace_workflow(
+        parts, run_id, workflow.plan, workflow.source, force=workflow.force, signatures=workflow.signatures
+    )
     if changed:
         update = {"params": changed, "reason": "podium resume --workflow"}
         await send_signal(parts.store, parts.clock, tenant_id, run_id, "UPDATE_PARAMS", update)

@@ -5,13 +5,16 @@ from typing import NamedTuple
 
 from podium.log.events import EventRecord
 from podium.log.fold import RunSnapshot
+from podium.log.payloads import SignedBy
 from podium.log.runs import Run
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.transitions import TERMINAL
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.alerts import Alerting
+from podium.runtime.plan_file import signers_of
 from podium.runtime.projecting import Projecting
+from podium.runtime.reading import queued_of
 
 
 class RunView(NamedTuple):
@@ -20,6 +23,8 @@ class RunView(NamedTuple):
     run: Run
     summary: RunSummary
     steps: list[StepSnapshot]
+    # Who has signed its plan.
+    signed_by: tuple[SignedBy, ...] = ()
 
 
 async def read_events(
@@ -52,4 +57,5 @@ async def show_run(
     projecting = Projecting(store, clock, Alerting(store, clock), on_demand=True)
     snapshot: RunSnapshot = await projecting.catch_up(run.identity.run_id)
     steps = await store.load_steps(run.identity.run_id, after=after_step, limit=limit)
-    return RunView(run, snapshot.summary, steps)
+    signed_by = await signers_of(store, run, await queued_of(store, run.identity.run_id))
+    return RunView(run, snapshot.summary, steps, signed_by)

@@ -1,17 +1,42 @@
 """Start a run of a workflow."""
 
 from collections.abc import Callable
+from typing import Final
 
 from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.log.times import timestamp
+from podium.log.transitions import RunStatus
 from podium.operations.drive import ReadyRun
 from podium.operations.parts import Parts
 from podium.ports.engine import Notice, RunRequest
+
+_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
+
+
+async def check_signed(parts: Parts, request: RunRequest) -> RunRequest:
+    """The request with who has signed its plan. Raises what `signed_request` does."""
+    rules = parts.signing()
+    if rules is None and request.signatures is None:
+        return request
+    from podium.operations.signed_runs import signed_request
+
+    return await signed_request(rules, request, timestamp(parts.clock.now()))
+
+
+async def check_signed_run(parts: Parts, run: Run) -> None:
+    """A run that never started is about to: its plan has to be signed as the rules are now."""
+    if parts.signing() is not None and run.status in _NOT_STARTED:
+        from podium.operations.signed_runs import check_before_start
+
+        await check_before_start(parts, run)
 
 
 async def start_run(
     parts: Parts, request: RunRequest, *, notify: Callable[[Notice], None] | None = None
 ) -> ReadyRun:
-    """Create the run. Raises `RunExists`, and what `Parts.require_needs` does."""
+    """Create the run. Raises `RunExists`, and what `Parts.require_needs` and `signed_request` do."""
+    request = await check_signed(parts, request)
     run_id = await parts.engine().create(request, notify=notify)
     if request.original_run_id is not None:
         from podium.operations.rerunning import carry_files_over

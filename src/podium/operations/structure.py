@@ -16,6 +16,8 @@ import msgspec
 from podium.errors import PodiumError
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
+from podium.log.payloads import SignedBy
+from podium.log.runs import Run
 from podium.log.times import timestamp
 from podium.log.transitions import RunStatus
 from podium.machine import Machine
@@ -97,7 +99,13 @@ def _shape(step: Step) -> dict[str, Any]:
 
 
 async def replace_workflow(
-    parts: Parts, run_id: RunId, plan: Plan, source: bytes, *, force: bool = False
+    parts: Parts,
+    run_id: RunId,
+    plan: Plan,
+    source: bytes,
+    *,
+    force: bool = False,
+    signatures: bytes | None = None,
 ) -> dict[str, Any]:
     """From here on the run goes by `plan`. Raises `WorkflowChanged`; `force` allows another structure.
 
@@ -113,6 +121,7 @@ async def replace_workflow(
         run = await store.get_run(run_id)
         if run.status is RunStatus.COMPLETED:
             return {}  # it never goes on; who asks for that is told so
+        signed_by, signed = _check_signed(parts, run, plan, signatures), plan
         old = await parts.plan_of(run)
         changes = structural_changes(old, plan)
         if changes and not force:
@@ -124,6 +133,11 @@ async def replace_workflow(
         until = await _before_the_routed_end(store, run_id, old, kept)
         stands = await _standing(store, run_id, old, kept, until)
         plan, written = _with_its_budgets(run_id, plan, old, stands)
+        if signed_by and plan != signed:
+            raise WorkflowChanged(
+                f"run {run_id!r} keeps the budgets that it has, and the signed workflow has others: write them in the "
+                f"file as they were, sign it again, and raise them with `podium resume {run_id} --budget KEY=AMOUNT`"
+            )
         if not stands.is_kept_by(await _standing(store, run_id, plan, kept, until)):
             raise WorkflowChanged(
                 f"run {run_id!r} cannot continue with this workflow: what has happened in it does "
@@ -131,11 +145,28 @@ async def replace_workflow(
                 f"Use `podium resume {run_id} --changed --workflow FILE` to start a new run with it"
             )
         await replace_plan(
-            store, run, directory, plan, source, at=timestamp(parts.clock.now()), forced=bool(changes)
+            store,
+            run,
+            directory,
+            plan,
+            source,
+            at=timestamp(parts.clock.now()),
+            forced=bool(changes),
+            signatures=signatures,
+            signed_by=signed_by,
         )
     finally:
         lock.release()
     return {"written": msgspec.to_builtins(written)} if written else {}
+
+
+def _check_signed(parts: Parts, run: Run, plan: Plan, signatures: bytes | None) -> tuple[SignedBy, ...]:
+    rules = parts.signing()
+    if rules is None and signatures is None:
+        return ()
+    from podium.operations.signed_runs import signed_replacement
+
+    return signed_replacement(rules, run, plan, signatures, timestamp(parts.clock.now()))
 
 
 def _with_its_budgets(run_id: RunId, plan: Plan, old: Plan, stands: "_Standing") -> tuple[Plan, Budgets]:

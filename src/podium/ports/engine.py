@@ -13,6 +13,7 @@ import msgspec
 from podium.log.engines import EngineRunRef
 from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
+from podium.log.payloads import SignedBy
 from podium.log.plan_refs import PlanRef
 from podium.log.snapshots import RunStatusSnapshot
 from podium.machine.obligations import Obligation
@@ -57,6 +58,9 @@ class RunRequest(msgspec.Struct, frozen=True):
     # Of a plan that was published: where it is, and its bytes as they were fetched and verified.
     plan_ref: PlanRef | None = None
     plan_content: bytes | None = None
+    # A file of signatures of the plan; and who has signed it, once that is known.
+    signatures: bytes | None = None
+    signed_by: tuple[SignedBy, ...] = ()
 
     def on(self, run_id: str, engine: EngineRunRef, facts: dict[str, Any]) -> "RunRequest":
         """The same on another engine."""
@@ -110,6 +114,8 @@ class RunContext(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     target_adapter: str
     # Of a run that is not in the store yet.
     inputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    # A file of signatures of the plan; without it, those that were published beside the plan.
+    signatures: bytes | None = None
 
 
 class SignalRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -4,7 +4,11 @@ from typing import Final
 
 from podium.errors import PodiumError
 
-_MODULES: Final = {"http": ("httpx2", "httpcore2"), "temporal": ("temporalio",)}
+_MODULES: Final = {
+    "http": ("httpx2", "httpcore2"),
+    "signing": ("cryptography",),
+    "temporal": ("temporalio",),
+}
 
 
 class ExtraMissing(PodiumError):

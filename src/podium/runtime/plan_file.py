@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from podium.errors import ContentDamaged, ContentMissing, PodiumError
+from podium.log.payloads import RunQueued, SignedBy
 from podium.log.runs import Run
 from podium.log.times import Timestamp
 from podium.plan.loading import plan_bytes, read_plan
@@ -25,22 +26,25 @@ from podium.runtime.rundir import RunDirectory, write_atomically
 PLAN: Final = "plan.json"
 WORKFLOW: Final = "workflow.yaml"
 REPLACED: Final = "plan.replaced.json"
+# Of the plan that the run has now; an empty list if it is not signed.
+SIGNATURES: Final = "plan.sig"
 
 
 class PlanMissing(PodiumError):
     code = "PLAN_MISSING"
 
 
-class Replacement(msgspec.Struct, frozen=True, rename="camel"):
+class Replacement(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     old: str
     new: str
     replaced_at: Timestamp
     forced: bool = False
+    signed_by: tuple[SignedBy, ...] = ()
 
 
 def is_plan_file(name: str) -> bool:
     """Whether a file of a run's directory is kept in the store, too."""
-    return name in (WORKFLOW, REPLACED) or (name.startswith("plan.") and name.endswith(".json"))
+    return name in (WORKFLOW, REPLACED, SIGNATURES) or (name.startswith("plan.") and name.endswith(".json"))
 
 
 async def load_plan(contents: Contents, directory: RunDirectory, run: Run) -> Plan:
@@ -87,6 +91,8 @@ async def replace_plan(
     *,
     at: Timestamp,
     forced: bool = False,
+    signatures: bytes | None = None,
+    signed_by: tuple[SignedBy, ...] = (),
 ) -> None:
     """Under the run's lock. The store changes at once; killed before its directory does, that is mended later."""
     before, after = await _kept(contents, directory, run, PLAN), plan_bytes(plan)
@@ -94,12 +100,13 @@ async def replace_plan(
     if before == after:
         return
     listed = await _replacements(contents, directory, run)
-    one = Replacement(sha256(before).hexdigest(), sha256(after).hexdigest(), at, forced)
+    one = Replacement(sha256(before).hexdigest(), sha256(after).hexdigest(), at, forced, signed_by)
     files = {
         f"plan.{len(listed) + 1}.json": before,
         REPLACED: msgspec.json.format(msgspec.json.encode([*listed, one])),
         PLAN: after,
         WORKFLOW: source,
+        SIGNATURES: signatures if signatures is not None else b"[]",
     }
     await contents.keep(run.identity.run_id, files)
     for name, content in files.items():
@@ -133,6 +140,12 @@ async def _replacements(contents: Contents, directory: RunDirectory | None, run:
         raise PlanMissing(
             f"{REPLACED} of run {run.identity.run_id!r} cannot be read: {error}; restore it from a backup"
         ) from error
+
+
+async def signers_of(contents: Contents, run: Run, asked: RunQueued) -> tuple[SignedBy, ...]:
+    """Who has signed the plan that a run has now; `asked`: as it was created."""
+    replaced = await _replacements(contents, None, run)
+    return replaced[-1].signed_by if replaced else asked.signed_by
 
 
 async def accepted_hashes(contents: Contents, directory: RunDirectory | None, run: Run) -> set[str]:

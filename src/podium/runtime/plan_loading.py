@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from podium.access.signatures import SUFFIX
 from podium.errors import PodiumError
 from podium.log.plan_refs import PlanRef, check_plan_ref
 from podium.log.runs import Run
@@ -27,7 +28,7 @@ from podium.plan.references import (
     reference_to,
     verified_plan,
 )
-from podium.ports.plan_source import PlanSource
+from podium.ports.plan_source import PlanNotFound, PlanSource
 from podium.ports.store import Contents
 from podium.runtime.plan_file import accepted_hashes, plan_content
 
@@ -64,6 +65,14 @@ class PlanLoader:
         content = await self._content(uri, expected)
         plan = read_published(content)
         return FetchedPlan(reference_to(plan, content, uri), plan, content)
+
+    async def fetch_signatures(self, uri: str) -> bytes | None:
+        """What was published beside the plan at a URI; None if nothing was. Raises what `PlanSource.fetch` does."""
+        self._source.check(uri)
+        try:
+            return await self._source.fetch(uri + SUFFIX)
+        except PlanNotFound:
+            return None
 
     async def plan_of(self, run: Run, contents: Contents) -> Plan:
         """The plan of a run, for a worker. Of a run that has started, as the store keeps it, replacements included.

@@ -1,0 +1,100 @@
+"""Only signed plans start where the rules of a tenant say so; and a signature that is given is checked everywhere.
+
+What is checked are the bytes that the run keeps as its plan: nothing is read a second time after the check.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from podium.access.policy import AccessPolicy
+from podium.access.signatures import SUFFIX
+from podium.access.verdicts import TrustedKeys, require_valid
+from podium.errors import ContentMissing
+from podium.log.payloads import SignedBy
+from podium.log.plan_refs import PlanRef
+from podium.log.runs import Run
+from podium.log.times import Timestamp, timestamp
+from podium.operations.parts import Parts
+from podium.operations.signing import verify_plan
+from podium.plan.loading import plan_bytes
+from podium.plan.plan import Plan
+from podium.plan.references import reference_to
+from podium.ports.engine import RunRequest
+from podium.runtime.plan_file import SIGNATURES, plan_content
+
+
+class SigningRules(msgspec.Struct, frozen=True):
+    policy: AccessPolicy
+    # The signatures that were published beside the plan at a URI, if there are any.
+    published: Callable[[str], Awaitable[bytes | None]]
+
+    def required(self, tenant_id: str) -> bool:
+        """In a tenant without rules nothing is allowed, so that nothing is allowed unsigned either."""
+        rules = self.policy.tenants.get(tenant_id)
+        return rules is None or rules.signature
+
+
+def is_required(rules: SigningRules | None, tenant_id: str) -> bool:
+    return rules is not None and rules.required(tenant_id)
+
+
+async def signed_request(rules: SigningRules | None, request: RunRequest, now: Timestamp) -> RunRequest:
+    """The request with who has signed its plan, before anything is created.
+
+    Raises what `require_valid` does, `SignatureMalformed`, `ExtraMissing`, and what fetching a signature does.
+    """
+    signatures, name = request.signatures, "--signature"
+    required = is_required(rules, request.tenant_id)
+    if signatures is None and required and request.plan_ref is not None and request.plan_ref.uri:
+        assert rules is not None
+        signatures, name = await rules.published(request.plan_ref.uri), request.plan_ref.uri + SUFFIX
+    if signatures is None and not required:
+        return request
+    content = request.plan_content or plan_bytes(request.plan)
+    ref = reference_to(request.plan, content)
+    signed_by = _signers(rules, ref, signatures, name, request.tenant_id, now)
+    return msgspec.structs.replace(request, plan_content=content, signatures=signatures, signed_by=signed_by)
+
+
+def signed_replacement(
+    rules: SigningRules | None, run: Run, plan: Plan, signatures: bytes | None, now: Timestamp
+) -> tuple[SignedBy, ...]:
+    """Who has signed a plan that is to take the place of a run's own. Raises what `signed_request` does."""
+    tenant_id = run.identity.tenant_id
+    if signatures is None and not is_required(rules, tenant_id):
+        return ()
+    return _signers(rules, reference_to(plan, plan_bytes(plan)), signatures, "--signature", tenant_id, now)
+
+
+async def check_before_start(parts: Parts, run: Run) -> None:
+    """A run that was created earlier, or elsewhere, starts only if its plan is signed as the rules are now."""
+    rules, tenant_id = parts.signing(), run.identity.tenant_id
+    if not is_required(rules, tenant_id):
+        return
+    content = await plan_content(parts.store, parts.directory(run.identity.run_id), run)
+    plan, now = await parts.plan_of(run), timestamp(parts.clock.now())
+    _signers(
+        rules, reference_to(plan, content), await kept_signatures(parts, run), SIGNATURES, tenant_id, now
+    )
+
+
+async def kept_signatures(parts: Parts, run: Run) -> bytes | None:
+    """Those that a run was created with."""
+    try:
+        return await parts.store.kept(run.identity.run_id, SIGNATURES)
+    except ContentMissing:
+        return None
+
+
+def _signers(
+    rules: SigningRules | None,
+    plan: PlanRef,
+    signatures: bytes | None,
+    name: str,
+    tenant_id: str,
+    now: Timestamp,
+) -> tuple[SignedBy, ...]:
+    keys = TrustedKeys(rules.policy.keys if rules is not None else {})
+    verdicts = verify_plan(plan, signatures, name, keys, now, tenant_id) if signatures is not None else []
+    return require_valid(plan, verdicts)
