@@ -17,7 +17,9 @@ from podium.machine import Machine
 from podium.machine.commands import CancelTask, CancelTimer, Command, Probe, Record, RunTask, SetTimer
 from podium.machine.graphs import BAD
 from podium.machine.tree import Phase
-from podium.plan.plan import Plan
+from podium.plan.loading import plan_path
+from podium.plan.plan import Agent, Plan
+from podium.plan.plan import Command as CommandBody
 from tests.torture.generator import Generator
 from tests.torture.interpreter import Interpreter
 from tests.torture.invariants import check, check_launch, visits_of
@@ -67,6 +69,8 @@ class Torture:
         self.signals = 0
         self.reopened = 0
         self.quiet = plain
+        # The newest override of a variable, by the path that it was sent for.
+        self.overridden: dict[str, str] = {}
         self.done: Counter[str] = Counter()
 
     # --- the log ----------------------------------------------------------------------------------
@@ -94,10 +98,29 @@ class Torture:
         if was_over and event_type != EventType.RUN_REOPENED:
             assert commands == [], "a finished run moves"
         self._follow_log(record, payload or {})
+        self._note_override(payload or {}, commands)
         self._take(commands)
         check(self.machine)
         self._check_books()
         return commands
+
+    def _note_override(self, signal: dict[str, Any], commands: list[Command]) -> None:
+        if signal.get("signalType") != "INJECT_OVERRIDE" or self.machine.terminal:
+            return
+        ignored = any(
+            isinstance(one, Record) and one.event_type == EventType.SIGNAL_IGNORED for one in commands
+        )
+        env = signal["payload"]["override"].get("env")
+        if env is not None and not ignored and signal["payload"]["stepId"] in self.machine.changes:
+            self.overridden[signal["payload"]["stepId"]] = env["N"]
+            self.done["a variable is overridden"] += 1
+
+    def _check_override(self, task: RunTask) -> None:
+        """An attempt gets what was sent for exactly its path, else for the step wherever it runs."""
+        if isinstance(task.step.body, CommandBody | Agent):
+            expected = self.overridden.get(task.path, self.overridden.get(plan_path(task.path)))
+            assert task.step.body.work.env.get("N") == expected, f"{task.path} has got something else"
+            self.done["an overridden attempt"] += expected is not None
 
     def _check_held(self, commands: list[Command]) -> None:
         for command in commands:
@@ -135,6 +158,7 @@ class Torture:
                     self.tasks[key] = command
                     self.ran.append(key)
                     check_launch(self.machine, command.path)
+                    self._check_override(command)
                 case CancelTask():
                     assert (command.path, command.attempt) in self.tasks, "stops what does not run"
                     assert command.code in ("CANCELLED", "JOIN_DECIDED", "INTERRUPTED")
@@ -330,7 +354,8 @@ class Torture:
             + ["RESUME"] * 4
             + ["RETRY_STEP"] * 6
             + ["SKIP_STEP"] * 3
-            + ["REJECT", "UPDATE_PARAMS"]
+            + ["REJECT", "UPDATE_PARAMS", "UPDATE_TARGET"]
+            + ["INJECT_OVERRIDE"] * 3
         )
         if self.machine.hold.reasons:
             kinds += ["RESUME"] * 4
@@ -338,8 +363,16 @@ class Torture:
         if self.random.random() < 0.01:
             kind = "EMERGENCY_STOP"
         match kind:
-            case "RETRY_STEP" | "SKIP_STEP":
+            case "RETRY_STEP":
+                self._signal(kind, stepId=self._aim(), force=self.random.random() < 0.3)
+            case "SKIP_STEP":
                 self._signal(kind, stepId=self._aim())
+            case "INJECT_OVERRIDE":
+                self._signal(kind, stepId=self._aim_at_all(), override=self._any_override(), reason="r")
+            case "UPDATE_TARGET":
+                self._signal(kind, stepId=self._aim_at_all(), newTarget="somewhere", reason="r")
+            case "EMERGENCY_STOP":
+                self._signal(kind, reason="r", forceKill=self.random.random() < 0.5)
             case "REJECT":
                 names = [step.step_id for step in self.plan.workflow.block.steps]
                 self._signal(kind, stepId=self._aim(), to=self.random.choice(names))
@@ -349,6 +382,16 @@ class Torture:
                 )
             case _:
                 self._signal(kind)
+
+    def _aim_at_all(self) -> str:
+        """Often at every instance of a step."""
+        path = self._aim()
+        return plan_path(path) if self.random.random() < 0.4 else path
+
+    def _any_override(self) -> dict[str, Any]:
+        env = {"env": {"N": str(self.signals)}}
+        retry = {"retry": {"attempts": self.random.randrange(1, 4), "delay": 1}}
+        return self.random.choice([env, env, retry, {"timeout": 9, **env}, {"message": "m"}])
 
     def _aim(self) -> str:
         """At something worth it: a failed step of an open graph, what is live, what is in the log."""

@@ -356,6 +356,9 @@ class Operated:
             "RETRY_STEP",
             "APPROVE",
             "REJECT",
+            "INJECT_OVERRIDE",
+            "UPDATE_TARGET",
+            "UPDATE_PARAMS",
         ]
         kind = self.random.choice([*kinds, "kill", "kill", "take over"])
         self.done[kind] += 1
@@ -373,6 +376,13 @@ class Operated:
                 processes.append(await self.start_process(run_id))
             case "SKIP_STEP" | "RETRY_STEP" | "REJECT":
                 await self._signal(run_id, kind, stepId=await self._aim(run_id))
+            case "INJECT_OVERRIDE":
+                override = {"env": {"N": str(self.random.randrange(9))}, "timeout": 30}
+                await self._signal(run_id, kind, stepId=await self._aim(run_id), override=override)
+            case "UPDATE_TARGET":
+                await self._signal(run_id, kind, stepId=await self._aim(run_id), newTarget="somewhere")
+            case "UPDATE_PARAMS":
+                await self._signal(run_id, kind, params={"context": {"n": self.random.randrange(3)}})
             case _:
                 await self._signal(run_id, kind)
 

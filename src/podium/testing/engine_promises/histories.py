@@ -127,13 +127,18 @@ class _Stable:
         payload: dict[str, Any] = msgspec.json.decode(text)
         signal = payload.get("signalId")
         if signal is not None:
-            payload["signalId"] = self._signals.setdefault(signal, f"signal {len(self._signals) + 1}")
+            payload["signalId"] = self._signal(signal)
+        if "overriddenBy" in payload:
+            payload["overriddenBy"] = [self._signal(one) for one in payload["overriddenBy"]]
         if record.event_type == EventType.RUN_STARTED:
             payload["run"] = {"name": payload.get("run", {}).get("name")}
         if record.event_type == EventType.BUDGET_CHARGED:
             # What all have cost so far depends on who was first.
             payload.pop("total", None)
         return {name: value for name, value in payload.items() if name not in _VARIES}
+
+    def _signal(self, signal_id: str) -> str:
+        return self._signals.setdefault(signal_id, f"signal {len(self._signals) + 1}")
 
 
 def _attempt(record: EventRecord) -> tuple[str | None, int]:
