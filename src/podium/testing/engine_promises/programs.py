@@ -1,7 +1,7 @@
 """The programs that the workflows of the corpus call. They do the same on every engine and every machine.
 
-`exit 1 0` fails at the first attempt and succeeds from the second on; `say` prints its argument and `show` the variable N; `hang` and `timeout`
-run until they are stopped; `agent` costs as many dollars as its prompt says.
+`exit 1 0` fails at the first attempt and succeeds from the second on; `say` prints its argument and `show` the variable
+N; `hang` and `timeout` run until they are stopped; `agent` costs as many dollars as its prompt says.
 """
 
 from pathlib import Path
