@@ -158,6 +158,7 @@ class StartOptions(TypedDict, total=False):
     run_id: str | None
     if_exists: Literal["error", "resume"]
     workspace: str | Path | None
+    needs_approval: bool
     no_wait: bool
 
 
@@ -240,6 +241,10 @@ class Run:
 
         return await explain(self._parts, DEFAULT_TENANT, self.run_id)
 
+    async def plan_sha256(self) -> str:
+        """The SHA-256 of its plan, which an approval of the plan has to name."""
+        return (await self._parts.store.get_run(RunId(self.run_id))).plan_sha256
+
     async def status(self) -> str:
         """PENDING, APPROVED, RUNNING, PAUSED, COMPLETED, FAILED or CANCELLED."""
         return (await self._parts.store.get_run(RunId(self.run_id))).status.value
@@ -261,11 +266,22 @@ class Run:
             self._begin(asked.ready)
 
     async def approve(
-        self, step: str | None = None, *, form: Mapping[str, Any] | None = None, by: str | None = None
+        self,
+        step: str | None = None,
+        *,
+        form: Mapping[str, Any] | None = None,
+        plan_sha256: str | None = None,
+        reason: str | None = None,
+        by: str | None = None,
     ) -> None:
-        """Say yes to an approval step, which may be left out if only one waits. `by` is recorded as a claim."""
+        """Say yes to an approval step, which may be left out if only one waits. `by` is recorded as a claim.
+
+        `plan_sha256`: of a run that waits for the approval of its plan: the plan that is approved.
+        """
         answers = dict(form) if form is not None else None
-        await self._signal("APPROVE", stepId=step, form=answers, claimedBy=by)
+        await self._signal(
+            "APPROVE", stepId=step, form=answers, planSha256=plan_sha256, reason=reason, claimedBy=by
+        )
 
     async def reject(
         self,
@@ -275,7 +291,10 @@ class Run:
         to: str | None = None,
         by: str | None = None,
     ) -> None:
-        """Say no to an approval step. `to`: go back to this step instead of failing."""
+        """Say no to an approval step, or to the plan of a run that waits for its approval: then it never starts.
+
+        `to`: go back to this step instead of failing.
+        """
         await self._signal("REJECT", stepId=step, reason=reason, to=to, claimedBy=by)
 
     async def retry_step(self, step: str) -> None:
@@ -370,13 +389,15 @@ class Podium:
         run_id: str | None = None,
         if_exists: Literal["error", "resume"] = "error",
         workspace: str | Path | None = None,
+        needs_approval: bool = False,
         no_wait: bool = False,
     ) -> Run:
         """Create a run and drive it in the background. Raises `PodiumError` for everything known beforehand.
 
         `if_exists`: "resume" continues the run with this id, if it has been created with the same workflow and inputs;
         one that has completed is returned as it is. `workspace`: where commands run, by default the current folder.
-        `no_wait`: leave the run as soon as only a person can make progress.
+        `needs_approval`: it starts only when its plan was approved (`Run.approve`), also if the workflow does not ask
+        for it. `no_wait`: leave the run as soon as only a person can make progress.
         """
         flow = self._workflow(workflow, workspace)
         given = check_inputs(inputs or {}, flow.plan.workflow)
@@ -386,7 +407,7 @@ class Podium:
                 return existing
         folder = Path(workspace) if workspace is not None else Path.cwd()
         await self._parts.require_needs(flow.plan, folder)
-        request = RunRequest(flow.plan, given, run_id, flow.source, folder)
+        request = RunRequest(flow.plan, given, run_id, flow.source, folder, needs_approval=needs_approval)
         return await self._start(request, no_wait=no_wait)
 
     async def resume(

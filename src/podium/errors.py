@@ -7,6 +7,8 @@
     ├── RunNotFound                  unknown run, or a run of another tenant: the same answer
     ├── RunRequestConflict           the same request id with other inputs or another plan
     ├── StaleFence                   the writer has lost its lease
+    ├── RunNotApproved               a run that needs an approval was to start without
+    ├── PlanNotApproved              an approved run was to start with another plan
     ├── InvalidConfiguration         a setting, or a value in a file of settings, that cannot be used
     ├── FileNotUsable                files.py                        a device, a pipe, a folder, or too large
     ├── LogMoved                     the log has grown since the writer read it; carries the missed records
@@ -97,6 +99,8 @@
     │   ├── StepTerminal             operations/signal_refusals.py   the step it names has ended
     │   └── StepNotTerminal          operations/signal_refusals.py   the step it names has not ended
     ├── SignalDuplicate              operations/engine_runs.py       the id of an earlier signal, with other content
+    ├── ApprovalPlanMismatch         operations/run_approval.py      an approval of another plan than the run has
+    ├── ApprovalDecided              operations/run_approval.py      the start of the run was decided about before
     ├── InvalidSignal                operations/signal_payloads.py   a form or a signal with unexpected content
     ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow
     ├── InvalidExport                operations/transfer.py          a file that is not a usable export
@@ -148,6 +152,25 @@ class RunRequestConflict(PodiumError):
 
 class StaleFence(PodiumError):
     code = "STALE_FENCE"
+
+
+class RunNotApproved(PodiumError):
+    """The plan of the run has not been approved, so nothing of it may start."""
+
+    code = "RUN_NOT_APPROVED"
+
+
+class PlanNotApproved(PodiumError):
+    """The approval of a run is for another plan than the one that is about to run."""
+
+    code = "PLAN_NOT_APPROVED"
+
+    def __init__(self, run_id: str, approved: str | None, actual: str | None) -> None:
+        super().__init__(
+            f"run {run_id!r} was approved for the plan with SHA-256 {approved or 'unknown'}, and this one has "
+            f"{actual or 'none'}: it does not run. `podium rerun {run_id}` starts a new run, which needs its own "
+            "approval"
+        )
 
 
 class InvalidConfiguration(PodiumError):

@@ -250,7 +250,17 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G11",
         "a run that needs approval starts without",
-        swap("stores/rules.py:may_start", "not needs_approval", "True"),
+        swap("stores/rules.py:may_start", "not row.needs_approval", "True"),
+    ),
+    fault(
+        "G11",
+        "a run that was not approved can be started",
+        swap("stores/rules.py:check_approved", "approval is None", "False"),
+    ),
+    fault(
+        "G11",
+        "an approved run starts with another plan",
+        swap("stores/rules.py:_check_approved_plan", "approved is None or approved != actual", "False"),
     ),
     fault(
         "G11",

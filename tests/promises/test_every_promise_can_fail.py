@@ -421,7 +421,23 @@ CHANGES = [
     ),
     Change(
         "a_run_that_needs_approval_waits_for_it",
-        swap("stores/memory.py:MemoryStore.claim_next", "kept.needs_approval", "False"),
+        swap("stores/rules.py:may_start", "row.needs_approval", "False"),
+    ),
+    Change(
+        "a_run_that_needs_approval_starts_only_with_the_plan_that_was_approved",
+        swap("stores/rules.py:_check_approved_plan", "approved != actual", "False"),
+    ),
+    Change(
+        "an_approval_that_names_no_plan_lets_no_run_start",
+        swap("stores/rules.py:_check_approved_plan", "approved is None", "False"),
+    ),
+    Change(
+        "a_run_that_ended_without_its_approval_is_not_reopened",
+        swap("stores/memory.py:MemoryStore.append", "rules.opens(kept.row.status, fresh)", "False"),
+    ),
+    Change(
+        "a_run_is_not_created_as_started_without_the_approval_it_needs",
+        swap("stores/memory.py:MemoryStore.create_run", "rules.opens(row.status, writes)", "False"),
     ),
     Change(
         "a_sound_store_has_no_problems_and_counts_what_it_keeps",

@@ -129,19 +129,34 @@ def skip_step(run_id: str, step: str, store: str | None, tenant: str, reason: st
 @_on_run
 @click.argument("step", required=False)
 @click.option("--field", "fields", multiple=True, metavar="NAME=VALUE", help="What the form asks for.")
+@click.option(
+    "--plan-sha256",
+    metavar="HASH",
+    help="Of a run that waits for the approval of its plan: the plan you approve.",
+)
+@click.option("--reason", help="Why; kept in the log.")
 @click.option("--by", help="The name to record beside your user name.")
 def approve(
-    run_id: str, step: str | None, store: str | None, tenant: str, fields: tuple[str, ...], by: str | None
+    run_id: str,
+    step: str | None,
+    store: str | None,
+    tenant: str,
+    fields: tuple[str, ...],
+    plan_sha256: str | None,
+    reason: str | None,
+    by: str | None,
 ) -> int:
     """Say yes to an approval step; or, of a step in doubt, that it did happen.
 
-    STEP may be left out when only one waits.
+    STEP may be left out when only one waits. A run that waits for the approval of its plan starts only if
+    --plan-sha256 is the hash of its plan: `podium why RUN` shows it.
     """
     unclear = next((field for field in fields if "=" not in field), None)
     if unclear is not None:
         raise click.BadParameter(f"{unclear!r} is not NAME=VALUE", param_hint="--field")
     form = dict(field.split("=", 1) for field in fields)
-    return _send(store, tenant, run_id, "APPROVE", "approved", form, stepId=step, claimedBy=by)
+    answer = {"stepId": step, "planSha256": plan_sha256, "reason": reason, "claimedBy": by}
+    return _send(store, tenant, run_id, "APPROVE", "approved", form, **answer)
 
 
 @click.command()
@@ -159,5 +174,8 @@ def reject(
     to: str | None,
     by: str | None,
 ) -> int:
-    """Say no to an approval step; or, of a step in doubt, that it did not happen."""
+    """Say no to an approval step; or, of a step in doubt, that it did not happen.
+
+    A run that waits for the approval of its plan ends as failed and never starts.
+    """
     return _send(store, tenant, run_id, "REJECT", "rejected", stepId=step, reason=reason, to=to, claimedBy=by)

@@ -50,6 +50,11 @@ _signature = click.option(
     type=GivenPath(file_okay=False, exists=True),
     help="Where commands run. [default: here]",
 )
+@click.option(
+    "--needs-approval",
+    is_flag=True,
+    help="Start it only when its plan was approved (`podium approve`), also if the workflow does not ask for it.",
+)
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, run nothing.")
 @_signature
 @engine_options
@@ -61,6 +66,7 @@ def run(
     input_file: Path | None,
     run_id: str | None,
     workspace: Path | None,
+    needs_approval: bool,
     dry_run: bool,
     signature: str | None,
     **options: Unpack[Options],
@@ -94,7 +100,13 @@ def run(
     if dry_run:
         return _show_plan(file, request, replays=replays)
     folder = request.workspace
-    request = replace(request, inputs=given, run_id=run_id, env_files=facts_to_keep(variables))
+    request = replace(
+        request,
+        inputs=given,
+        run_id=run_id,
+        env_files=facts_to_keep(variables),
+        needs_approval=needs_approval,
+    )
     # Before the store is opened: it might be made for this run.
     require(check_run(plan, folder, replays=replays), print_notice)
     foreground = Foreground(options, plan=plan, continues=False)

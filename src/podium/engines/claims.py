@@ -104,10 +104,10 @@ class Claim:
             raise
         if lease is None:
             control.was_queued = True
-            lease = await self._claim_to_end()
+            lease = await self.claim_to_end()
         return lease
 
-    async def _claim_to_end(self) -> Lease:
+    async def claim_to_end(self) -> Lease:
         """A lease that is never live, and so takes no slot: enough to record the end of a run that never started."""
         lease = await self._store.claim(self._run_id, owner=self._owner, ttl=timedelta())
         if lease is None:
@@ -118,7 +118,7 @@ class Claim:
         """A run that was refused after it was created does not stay open."""
         if run.status not in (RunStatus.PENDING, RunStatus.APPROVED):
             return
-        lease = await self._claim_to_end()
+        lease = await self.claim_to_end()
         from podium.runtime.slots import CONCURRENCY_LIMIT
 
         payload = encode_payload({"exitCode": 2, "reason": CONCURRENCY_LIMIT})

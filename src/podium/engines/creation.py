@@ -116,7 +116,13 @@ def _new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256:
         engine=request.engine,
         metadata=msgspec.json.encode(metadata),
         plan_ref=request.plan_ref,
+        needs_approval=_needs_approval(request),
     )
+
+
+def _needs_approval(request: RunRequest) -> bool:
+    """Decided once, here: what rules say later changes nothing about a run that exists."""
+    return request.needs_approval or request.plan.approval == "required"
 
 
 def _concurrency_key(parts: LocalParts, request: RunRequest) -> str | None:
@@ -129,6 +135,7 @@ def _concurrency_key(parts: LocalParts, request: RunRequest) -> str | None:
 
 def _asked(request: RunRequest) -> dict[str, Any]:
     asked = RunQueued(
+        needs_approval=_needs_approval(request),
         original_run_id=request.original_run_id,
         rerun_from=request.rerun_from,
         only_changed=request.only_changed,

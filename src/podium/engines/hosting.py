@@ -15,13 +15,13 @@ from podium.engines.start import run_facts
 from podium.errors import PodiumError
 from podium.log.events import EventType
 from podium.log.ids import RunId
+from podium.log.keys import RUN_SLOT, key_v1
 from podium.log.payloads import RunQueued, RunStarted, payload_of
 from podium.log.runs import Run
 from podium.log.times import Timestamp
 from podium.machine import RULES_VERSION
 from podium.plan.plan import Plan
-from podium.runtime.plan_file import load_plan
-from podium.runtime.reading import FIRST_RECORDS
+from podium.runtime.plan_file import load_hashed_plan
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import whole
 from podium.runtime.tasks import processes
@@ -49,12 +49,18 @@ class PreparedRun(msgspec.Struct, frozen=True):
     host: TaskHost
     earlier: EarlierRun
     tasks: RunTasks
+    # Of a run that needs an approval: the SHA-256 of the plan, compared with the approval.
+    approved_sha256: str | None = None
 
 
 async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) -> PreparedRun:
     """`check`: that what the run needs is here. `alone`: no other process is at work on the run."""
     run_id, directory = run.identity.run_id, parts.directory(run.identity.run_id)
-    plan = await load_plan(parts.store, directory, run)
+    plan, plan_sha256 = await load_hashed_plan(parts.store, directory, run)
+    if run.needs_approval:
+        from podium.runtime.plan_approval import require_approved_plan
+
+        await require_approved_plan(parts.store, run, plan_sha256)
     if run.head > 1 or directory.is_lost:
         from podium.runtime.restoring import keep_or_restore
 
@@ -64,13 +70,14 @@ async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) 
     workspace = _workspace(parts, run, plan, directory, check=check)
     if alone and run.head > 1:
         directory.remove_leftovers()  # of a process that drove it before us
-    asked, started_at = await _first_facts(parts, run_id)
+    asked, started_at = await _first_facts(parts, run)
     facts = run_facts(run, plan, directory, workspace, started_at or parts.now())
     host = parts.host(plan, run_id, workspace)
     earlier = EarlierRun(parts, run, plan, asked)
     reuse, providers = await earlier.reuse(host), parts.providers_for(plan)
     tasks = RunTasks(run_id, plan, host, facts, reuse, providers, parts.recordings)
-    return PreparedRun(plan, directory, asked, facts, host, earlier, tasks)
+    approved = plan_sha256 if run.needs_approval else None
+    return PreparedRun(plan, directory, asked, facts, host, earlier, tasks, approved)
 
 
 def prepare_for_worker(parts: LocalParts) -> "PrepareRun":
@@ -99,10 +106,16 @@ def _workspace(parts: LocalParts, run: Run, plan: Plan, directory: RunDirectory,
     return workspace
 
 
-async def _first_facts(parts: LocalParts, run_id: RunId) -> tuple[RunQueued, Timestamp | None]:
+async def _first_facts(parts: LocalParts, run: Run) -> tuple[RunQueued, Timestamp | None]:
     """What the run was asked for with, and when it started, if it has: that stays what it was."""
+    run_id = run.identity.run_id
     asked = RunQueued()
-    for record in await parts.store.read(run_id, limit=FIRST_RECORDS):
+    # By their keys: before its start a run may be sent any number of signals.
+    keys = [
+        key_v1(run_id, RUN_SLOT, 1, one, run.identity.plan_version)
+        for one in (EventType.RUN_QUEUED, EventType.RUN_STARTED)
+    ]
+    for record in await parts.store.find(run_id, keys):
         if record.event_type == EventType.RUN_QUEUED:
             asked = payload_of(await whole(record, parts.values(run_id)), RunQueued)
         elif record.event_type == EventType.RUN_STARTED:

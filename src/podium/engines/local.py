@@ -13,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +42,7 @@ from podium.ports.store import Store
 from podium.runtime.checkpoints import CheckpointWriter
 from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver
-from podium.runtime.ends import ended_by
+from podium.runtime.ends import ended_by, last_end
 from podium.runtime.inbox import PendingEvent
 from podium.runtime.journal import Journal
 from podium.runtime.lease_keeper import LeaseKeeper
@@ -62,6 +63,7 @@ from podium.runtime.world import World
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
     from podium.runtime.alerts import Alerting
+    from podium.runtime.plan_approval import Waited
     from podium.runtime.tasks.recordings import Recordings
 
 LEASE: Final = DRIVER_LEASE
@@ -159,11 +161,22 @@ class LocalEngine:
         claim = Claim(parts, reopening, lock, await self._concurrency(run, directory))
         patience = lock_wait if lock_wait is not None else parts.lock_wait.total_seconds()
         lease = await claim.lock(patience)
+        if lease is not None and run.waits_for_approval:
+            await store.release(lease)  # while it waits, it is no process's
+            lease = None
         try:
             # A new run can be cancelled while it waits for a slot; one that is resumed stays what it is.
-            may_wait = claim.slots is not None and run.status in _NOT_STARTED
+            may_wait = run.status in _NOT_STARTED and (claim.slots is not None or run.needs_approval)
             if may_wait and on_driving is not None:
                 on_driving(control)
+            if run.waits_for_approval:
+                waited = await self._wait_for_approval(run, control, on_waiting, notify, no_wait=no_wait)
+                if waited in ("ended", "left"):
+                    lock.release()
+                    return await self._not_started(run_id, directory)
+                if waited == "stopped":
+                    control.was_queued = True
+                    lease = await claim.claim_to_end()
             if lease is None:
                 lease = await claim.lease(run, control, notify)
             lock.record_lease(lease)
@@ -183,6 +196,34 @@ class LocalEngine:
             raise
         finally:
             lock.release()
+
+    async def _wait_for_approval(
+        self,
+        run: Run,
+        control: Control,
+        on_waiting: Callable[[Sequence[Obligation]], None] | None,
+        notify: Callable[[Notice], None] | None,
+        *,
+        no_wait: bool,
+    ) -> "Waited":
+        from podium.runtime.plan_approval import wait_for_approval
+
+        parts, run_id = self._parts, run.identity.run_id
+        look = partial(parts.patiently, run_id, partial(parts.store.get_run, run_id), notify)
+        return await wait_for_approval(
+            parts.store,
+            look,
+            on_waiting=on_waiting,
+            is_cancelled=lambda: control.is_cancelled,
+            no_wait=no_wait,
+        )
+
+    async def _not_started(self, run_id: RunId, directory: RunDirectory) -> RunEnded:
+        """The run waits for an approval without this process, or has ended without one."""
+        run = await self._parts.store.get_run(run_id)
+        await self._write_views(run, directory)
+        end = await last_end(self._parts.store, run)
+        return ended_by(end) if end is not None else RunEnded(run_id, LEFT, RESUMABLE, "waiting", "")
 
     async def _concurrency(self, run: Run, directory: RunDirectory) -> Concurrency | None:
         if run.concurrency_key is None:
@@ -232,7 +273,13 @@ class LocalEngine:
         if run.status in TERMINAL and session.reopening.is_wanted:
             await session.reopening.carry_out(keeper.lease)
         elif run.status in _NOT_STARTED and not session.control.was_queued:
-            started = start_facts(plan, prepared.asked.inputs, prepared.facts, prepared.host)
+            started = start_facts(
+                plan,
+                prepared.asked.inputs,
+                prepared.facts,
+                prepared.host,
+                approved_sha256=prepared.approved_sha256,
+            )
             if not await earlier.start(started, keeper.lease, world):
                 driver.submit(PendingEvent(EventType.RUN_STARTED, payload=started))
         session.control.begin(driver, outages)

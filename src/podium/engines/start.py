@@ -26,7 +26,13 @@ def run_facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, no
 
 
 def start_facts(
-    plan: Plan, inputs: Any, facts: dict[str, Any], host: TaskHost, engine: EngineRunRef | None = None
+    plan: Plan,
+    inputs: Any,
+    facts: dict[str, Any],
+    host: TaskHost,
+    engine: EngineRunRef | None = None,
+    *,
+    approved_sha256: str | None = None,
 ) -> dict[str, Any]:
     """The payload of RunStarted: what decisions may read."""
     allowed = sorted(name for name in plan.workflow.env_allow if name in host.environment)
@@ -39,4 +45,6 @@ def start_facts(
         "inputs": inputs,
         "env": env,
         "run": facts,
+        # The store compares it with what was approved.
+        **({"planSha256": approved_sha256} if approved_sha256 is not None else {}),
     }

@@ -577,6 +577,10 @@ _WORKFLOW = Record(
             Number(least=-1000, most=1000, integer=True),
             "Among runs that wait for the same concurrency key, higher starts first.",
         ),
+        "approval": Field(
+            Choice(("none", "required")),
+            "Whether a person has to approve the plan of a run before it starts (default none).",
+        ),
         "engine": Field(Choice(("any", "local", "temporal")), "The engine that may run it (default any)."),
         "fallback_behavior": Field(
             Choice(("reject", "emulate", "degrade")),

@@ -57,6 +57,7 @@ from podium.patterns import lazy_pattern
 from podium.plan.loading import FINALLY, depth_of, plan_of
 from podium.plan.plan import (
     MAX_NESTING,
+    ApprovalOfRuns,
     Block,
     Body,
     Call,
@@ -123,6 +124,7 @@ def read_workflow(
             concurrency=workflow.concurrency,
             engine=workflow.engine,
             fallback_behavior=workflow.fallback_behavior,
+            approval=reading.approval,
         )
     return WorkflowReading(plan, workflow.places if workflow is not None else {}, tuple(diagnostics), omitted)
 
@@ -164,6 +166,8 @@ class _Reading:
         # By the file of the call and the path in it, so that no reference has to look for a file again.
         self._outputs: dict[tuple[str, str], Collection[str] | None] = {}
         self._first_is_identified = False
+        # If one of the files asks for it: what has to be approved when it is run must not run unseen when it is called.
+        self.approval: ApprovalOfRuns = "none"
 
     def read(self, file: FoundFile) -> _Document | None:
         document = read_yaml(file.content, file.name, max_depth=_YAML_DEPTH)
@@ -181,6 +185,8 @@ class _Reading:
             self._open.pop()
 
     def _workflow(self, root: Mapping, file: str, checker: Checker, problems: Problems) -> _Document:
+        if scalar_at(root, "approval") == "required":
+            self.approval = "required"
         inputs_node = value_at(root, "inputs")
         inputs = inputs_of(inputs_node, checker, problems)
         context_node = value_at(root, "context")

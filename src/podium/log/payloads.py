@@ -162,6 +162,20 @@ class RunStarted(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
     # Of a rerun: approvals that were given for another plan, and how many of the next events were taken over.
     asked_again: tuple[str, ...] = ()
     taken_over: int | None = None
+    # Of a run that needed an approval: the SHA-256 of the plan that starts.
+    plan_sha256: str | None = None
+
+
+class RunApproved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Which plan was approved, by whom, and how that is known."""
+
+    plan_sha256: str | None = None
+    by: str | None = None
+    by_method: str | None = None
+    by_uid: int | None = None
+    claimed_by: str | None = None
+    signal_id: str | None = None
+    reason: str | None = None
 
 
 class RunPaused(msgspec.Struct, frozen=True, rename="camel"):
@@ -219,6 +233,7 @@ class AlertRaised(msgspec.Struct, frozen=True, rename="camel"):
 
 PAYLOADS: Final[dict[str, type[msgspec.Struct]]] = {
     EventType.RUN_QUEUED.value: RunQueued,
+    EventType.RUN_APPROVED.value: RunApproved,
     EventType.RUN_STARTED.value: RunStarted,
     EventType.RUN_PAUSED.value: RunPaused,
     EventType.RUN_REOPENED.value: RunReopened,

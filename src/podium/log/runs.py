@@ -39,13 +39,13 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     created_at: Timestamp | None = None
     # Of a plan that was published: where it is.
     plan_ref: PlanRef | None = None
+    # Not started before RunApproved.
+    needs_approval: bool = False
 
 
 class NewRun(RunFacts, frozen=True, kw_only=True, rename="camel"):
     """A request for a run. Two requests with the same `run_request_id` (of one plan) are one run."""
 
-    # Not started before RunApproved.
-    needs_approval: bool = False
     backpressure: Backpressure = Backpressure.QUEUE
     # For DELAY: not before this moment.
     start_at: Timestamp | None = None
@@ -69,6 +69,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     engine: EngineRunRef | None
     metadata: bytes
     plan_ref: PlanRef | None = None
+    needs_approval: bool = False
+
+    @property
+    def waits_for_approval(self) -> bool:
+        """It must not start before a person has approved its plan."""
+        return self.needs_approval and self.status is RunStatus.PENDING
 
     @property
     def provider(self) -> str:

@@ -21,6 +21,7 @@ WaitingFor: TypeAlias = Literal[
     "hold",
     "record",
     "start",
+    "plan_approval",
 ]
 
 

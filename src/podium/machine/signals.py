@@ -195,8 +195,11 @@ def _approve(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
 
 
 def _is_about_the_run(m: Agenda, body: dict[str, Any]) -> bool:
-    """Whether its start is approved or rejected: that is decided outside, before there is anything to do here."""
-    return m.root is None and body.get("stepId") is None
+    """Whether its start is approved or rejected: that is decided outside, before there is anything to do here.
+
+    Such an answer names the plan. Without one nothing of a run that has not started waits for a person.
+    """
+    return m.root is None and body.get("stepId") is None and body.get("planSha256") is not None
 
 
 def form_asked_by(m: Agenda, body: dict[str, Any]) -> Mapping[str, FormField]:

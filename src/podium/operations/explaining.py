@@ -18,6 +18,7 @@ from podium.operations.parts import Parts
 from podium.plan.plan import Plan
 from podium.ports.engine import EngineTrouble
 from podium.ports.store import Store
+from podium.runtime.plan_approval import waiting_for_approval
 from podium.runtime.replaying import replayed
 from podium.runtime.spilling import Values
 
@@ -62,9 +63,12 @@ class Explanation:
 
 
 def substatus_of(reasons: Iterable[Reason]) -> str | None:
-    """RECOVERING while no worker can continue the run, RETRYING while a failed step waits for an operator, IN_DOUBT
-    while a person has to say whether a step happened, DRAINING while a paused run still has steps running."""
+    """WAITING_APPROVAL before the plan is approved, RECOVERING while no worker can continue the run, RETRYING while a
+    failed step waits for an operator, IN_DOUBT while a person has to say whether a step happened, DRAINING while a
+    paused run still has steps running."""
     kinds = {reason.kind for reason in reasons}
+    if "plan_approval" in kinds:
+        return "WAITING_APPROVAL"
     if kinds & {"worker", "execution"}:
         return "RECOVERING"
     if "operator" in kinds:
@@ -101,6 +105,8 @@ async def explain_run(
     if run.status in TERMINAL:
         again = await if_resumed(store, run, plan, payloads)
         return Explanation(run, run.status.value, (), if_resumed=again)
+    if run.waits_for_approval:
+        return Explanation(run, run.status.value, (reason_for(waiting_for_approval(run), run_id),))
     driver = await open_driver(store, run)
     if driver is not None and driver.in_line:
         slot = Reason("slot", run.concurrency_key or "", driver.in_line)
@@ -244,6 +250,15 @@ def _reason_for(obligation: Obligation, run_id: str, *, draining: bool) -> Reaso
         case "record":
             text = f"{subject} has been decided and is not yet in the log"
             commands = (NextCommand(f"podium resume {run_id}"),)
+        case "plan_approval":
+            since = (
+                f" since {obligation.since[:10]} {obligation.since[11:16]} UTC" if obligation.since else ""
+            )
+            text = f"the run waits for the approval of its plan (SHA-256 {obligation.detail}){since}"
+            commands = (
+                NextCommand(f"podium approve {run_id} --plan-sha256 {obligation.detail}", "it may start"),
+                NextCommand(f"podium reject {run_id}", "it never starts"),
+            )
         case "start":
             text = "the run has not started"
             commands = (NextCommand(f"podium resume {run_id}"),)

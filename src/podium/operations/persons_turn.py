@@ -12,7 +12,7 @@ from podium.text import visible
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
 
-_FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
+_FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt", "plan_approval"})
 # While one of these is owed, a held run moves by itself. A task need not: a killed driver may have left it, and it runs
 # again only when the hold is over.
 _MOVING: Final = frozenset({"probe", "record", "start"})

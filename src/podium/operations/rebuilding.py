@@ -17,11 +17,10 @@ from podium.errors import PodiumError
 from podium.log.events import EventType, RunIdentity
 from podium.log.payloads import RunQueued, RunStarted, read_as
 from podium.log.runs import NewRun
-from podium.operations.transfer import EventLine, write_of
+from podium.operations.transfer import EventLine, asks_for_approval, write_of
 from podium.plan.canonical import canonical_sha256
 from podium.ports.store import Store
 from podium.runtime.plan_file import PLAN
-from podium.runtime.reading import FIRST_RECORDS
 from podium.runtime.restoring import files_to_keep
 from podium.runtime.run_file import read_run_file
 from podium.runtime.rundir import RunDirectory
@@ -111,6 +110,7 @@ async def _rebuild(store: Store, log: _Log, folder: MakeFolder) -> RebuiltRun:
         new = read_run_file(log.directory)
         if new is None or new.identity != log.identity:
             new = _facts_from(log, contents)
+        new = msgspec.structs.replace(new, needs_approval=new.needs_approval or asks_for_approval(log.lines))
         created = await store.create_run(new, [write_of(line) for line in log.lines], contents)
     except (PodiumError, OSError) as error:
         return RebuiltRun(run_id, 0, None, (*log.notes, f"it cannot be rebuilt: {reason_of(error)}"))
@@ -136,11 +136,12 @@ def _facts_from(log: _Log, contents: dict[str, bytes]) -> NewRun:
     """Of a directory without `run.json`: as far as its events have it."""
     assert log.identity is not None
     queued, started = RunQueued(), RunStarted()
-    for line in log.lines[:FIRST_RECORDS]:
+    for line in log.lines:
         if line.event_type == EventType.RUN_QUEUED:
             queued = read_as(RunQueued, line.payload)[0]
         elif line.event_type == EventType.RUN_STARTED:
             started = read_as(RunStarted, line.payload)[0]
+            break
     plan = contents.get("plan.1.json", contents.get(PLAN, b""))
     metadata = {name: started.run[name] for name in ("workspace", "name") if name in started.run}
     return NewRun(

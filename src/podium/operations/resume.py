@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from podium.errors import RunNotApproved
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
@@ -69,10 +70,24 @@ async def resume_run(
     await check_signed_run(parts, run)
     # What is done is decided by what the run is now, whatever becomes of it until it is this process's turn.
     end = await last_end(parts.store, run)
+    if end is not None and run.needs_approval:
+        await _require_approval(parts, run)
     reopen = end.run_seq if end is not None else None
     if await is_paused(parts.store, run):
         return ReadyRun(run.identity.run_id, reopen, followed_from=run.head, is_paused=True)
     return ReadyRun(run.identity.run_id, reopen)
+
+
+async def _require_approval(parts: Parts, run: Run) -> None:
+    """Of a run that has ended: one that was rejected, or cancelled before its approval, never starts."""
+    from podium.runtime.plan_approval import approval_record
+
+    if await approval_record(parts.store, run) is None:
+        run_id = run.identity.run_id
+        raise RunNotApproved(
+            f"run {run_id!r} ended ({run.status.value.lower()}) before its plan was approved, and never starts; "
+            f"`podium rerun {run_id}` starts a new run, which needs its own approval"
+        )
 
 
 async def _resume_elsewhere(

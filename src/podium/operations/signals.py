@@ -22,6 +22,7 @@ from podium.machine import Machine, calls
 from podium.machine.commands import Record
 from podium.machine.signals import form_asked_by, objection
 from podium.operations.parts import Parts
+from podium.operations.run_approval import ApprovalDecided, ApprovalPlanMismatch, answer_plan, is_about_plan
 from podium.operations.signal_payloads import InvalidSignal, check_payload
 from podium.operations.signal_refusals import SignalWouldBeIgnored, refusal_error
 from podium.plan.declared import parse_text
@@ -102,8 +103,13 @@ async def send_signal(
         await _check_caller(store, run, signal)
         if run.status in TERMINAL and signal_type == "CANCEL":
             return run
+        if is_about_plan(run, signal_type, payload):
+            check_payload(signal_type, payload)
+            signal = _with_form(signal, dict(signal.fields)) if signal.fields else signal
+            await _answer_plan(store, clock, run, signal)
+            return await store.get_run(run.identity.run_id)
         signal, checked_at = await _checked(store, run, signal, plan, payloads)
-    except (NotAllowed, RunIsOver, InvalidSignal) as refusal:
+    except (NotAllowed, RunIsOver, InvalidSignal, ApprovalPlanMismatch, ApprovalDecided) as refusal:
         await _record_refusal(store, clock, run, signal, refusal)
         raise
     if (
@@ -152,6 +158,23 @@ async def signal_run(
         payloads=parts.values(run_id),
         fields=fields,
     )
+
+
+async def _answer_plan(store: Store, clock: Clock, run: Run, signal: Signal) -> None:
+    """What is about the plan stays about the plan, also if the run starts while this is decided."""
+    while True:
+        if run.status in TERMINAL:
+            raise _is_over(run)
+        accepted = _event(clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body())
+        answer = await answer_plan(store, run, signal.signal_type, signal.body(), accepted.emitted_at)
+        try:
+            await append_signal(
+                store, run, accepted, then=[answer.write], fence=answer.fence, after=answer.after
+            )
+        except LogMoved:
+            run = await store.get_run(run.identity.run_id)
+        else:
+            return
 
 
 async def _accept_as_checked(store: Store, clock: Clock, run: Run, signal: Signal, checked_at: int) -> bool:

@@ -9,11 +9,12 @@ same: an open run is told of them by a signal, and its plan keeps the old ones f
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from podium.errors import PodiumError
+from podium.errors import PlanNotApproved, PodiumError
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.payloads import SignedBy
@@ -25,7 +26,7 @@ from podium.machine.accounts import Amount
 from podium.machine.reopening import causes
 from podium.operations.parts import Parts
 from podium.plan.budgets import Budgets, budgets_of, with_budgets
-from podium.plan.loading import walk
+from podium.plan.loading import plan_bytes, walk
 from podium.plan.plan import Approval, Call, ForEach, Group, Parallel, Plan, Step, While, Workflow
 from podium.ports.store import Store
 from podium.runtime import holders
@@ -121,6 +122,8 @@ async def replace_workflow(
         run = await store.get_run(run_id)
         if run.status is RunStatus.COMPLETED:
             return {}  # it never goes on; who asks for that is told so
+        if run.needs_approval:
+            raise PlanNotApproved(run_id, run.plan_sha256, sha256(plan_bytes(plan)).hexdigest())
         signed_by, signed = _check_signed(parts, run, plan, signatures), plan
         old = await parts.plan_of(run)
         changes = structural_changes(old, plan)

@@ -15,8 +15,9 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.log.envelope import encode_envelope
-from podium.log.events import EventWrite
+from podium.log.events import EventType, EventWrite
 from podium.log.ids import DEFAULT_TENANT
+from podium.log.payloads import RunQueued, read_as
 from podium.log.runs import RunQuery
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import NO_CONTENTS, CreatedRun, Store
@@ -125,7 +126,16 @@ async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
         raise _no_export(error) from error
     _check_complete(header, new.identity.run_id, events, contents)
     writes = [write_of(line) for line in events]
+    new = msgspec.structs.replace(new, needs_approval=new.needs_approval or asks_for_approval(events))
     return await store.create_run(new, writes, {one.name: one.content for one in contents})
+
+
+def asks_for_approval(events: Iterable[EventLine]) -> bool:
+    """Whether the log says that the run waits for an approval; the header of an export can be edited."""
+    return any(
+        line.event_type == EventType.RUN_QUEUED and read_as(RunQueued, bytes(line.payload))[0].needs_approval
+        for line in events
+    )
 
 
 def check_header(line: bytes) -> _Header:

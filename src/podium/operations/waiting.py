@@ -14,6 +14,7 @@ from podium.operations.explaining import Reason, reason_for, substatus_of
 from podium.operations.parts import Parts
 from podium.plan.loading import walk
 from podium.plan.plan import Plan
+from podium.runtime.plan_approval import waiting_for_approval
 from podium.runtime.plan_file import PlanMissing
 from podium.runtime.replaying import replayed
 
@@ -44,6 +45,8 @@ async def obstacles_of(parts: Parts, run: Run) -> Obstacles:
 
 
 async def _waits_for_operator(parts: Parts, run: Run) -> tuple[Reason, ...]:
+    if run.waits_for_approval:
+        return (reason_for(waiting_for_approval(run), run.identity.run_id),)
     if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
         return ()
     run_id = run.identity.run_id

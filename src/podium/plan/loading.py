@@ -12,6 +12,7 @@ from podium.plan.canonical import canonical_json, canonical_sha256
 from podium.plan.plan import (
     SCHEMA_VERSION,
     Approval,
+    ApprovalOfRuns,
     Call,
     Concurrency,
     Engine,
@@ -66,6 +67,7 @@ def plan_of(
     concurrency: Concurrency | None = None,
     engine: Engine = "any",
     fallback_behavior: Fallback = "reject",
+    approval: ApprovalOfRuns = "none",
 ) -> Plan:
     """A plan with its name and version: the revision its author gave it, else its own hash."""
     without_metadata: dict[str, Any] = {
@@ -78,6 +80,8 @@ def plan_of(
         without_metadata["targetAdapter"] = engine
     if fallback_behavior != "reject":
         without_metadata["fallbackBehavior"] = fallback_behavior
+    if approval != "none":
+        without_metadata["approval"] = approval
     return Plan(
         SCHEMA_VERSION,
         Metadata(
@@ -93,6 +97,7 @@ def plan_of(
         workflow,
         priority,
         concurrency,
+        approval,
     )
 
 

@@ -370,6 +370,8 @@ class Concurrency(_Part, frozen=True):
 # What a plan accepts of an engine that lacks something that it needs.
 Fallback: TypeAlias = Literal["reject", "emulate", "degrade"]
 Engine: TypeAlias = Literal["any", "local", "temporal", "conductor"]
+# Whether a person has to approve the plan of a run before it starts.
+ApprovalOfRuns: TypeAlias = Literal["none", "required"]
 
 
 class Metadata(_Part, frozen=True):
@@ -389,3 +391,4 @@ class Plan(_Part, frozen=True):
     workflow: Workflow
     priority: int = 0
     concurrency: Concurrency | None = None
+    approval: ApprovalOfRuns = "none"

@@ -61,6 +61,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     # A file of signatures of the plan; and who has signed it, once that is known.
     signatures: bytes | None = None
     signed_by: tuple[SignedBy, ...] = ()
+    # Also if its plan does not ask for it.
+    needs_approval: bool = False
 
     def on(self, run_id: str, engine: EngineRunRef, facts: dict[str, Any]) -> "RunRequest":
         """The same on another engine."""

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from podium.errors import ContentDamaged, ContentMissing, PodiumError
+from podium.errors import ContentDamaged, ContentMissing, PlanNotApproved, PodiumError
 from podium.log.payloads import RunQueued, SignedBy
 from podium.log.runs import Run
 from podium.log.times import Timestamp
@@ -49,12 +49,20 @@ def is_plan_file(name: str) -> bool:
 
 async def load_plan(contents: Contents, directory: RunDirectory, run: Run) -> Plan:
     """The plan of a run; only if its hash is the one the run was created with, or was replaced by."""
+    return (await load_hashed_plan(contents, directory, run))[0]
+
+
+async def load_hashed_plan(contents: Contents, directory: RunDirectory, run: Run) -> tuple[Plan, str]:
+    """The same, with the SHA-256 of its bytes."""
     content = await plan_content(contents, directory, run)
-    if run.plan_sha256 and sha256(content).hexdigest() not in await accepted_hashes(contents, directory, run):
+    actual = sha256(content).hexdigest()
+    if run.plan_sha256 and actual not in await accepted_hashes(contents, directory, run):
+        if run.needs_approval:
+            raise PlanNotApproved(run.identity.run_id, run.plan_sha256, actual)
         raise PlanMissing(
             f"{directory.plan} is not the plan that run {run.identity.run_id!r} was created with"
         )
-    return _read(content)
+    return _read(content), actual
 
 
 async def plan_content(contents: Contents, directory: RunDirectory | None, run: Run) -> bytes:
@@ -149,8 +157,13 @@ async def signers_of(contents: Contents, run: Run, asked: RunQueued) -> tuple[Si
 
 
 async def accepted_hashes(contents: Contents, directory: RunDirectory | None, run: Run) -> set[str]:
-    """Of the plan that the run was created with, and of those it was replaced by."""
+    """Of the plan that the run was created with, and of those it was replaced by.
+
+    A run that needs an approval keeps its plan: a replacement would not be what was approved.
+    """
     accepted = {run.plan_sha256}
+    if run.needs_approval:
+        return accepted
     for one in await _replacements(contents, directory, run):
         if one.old in accepted:
             accepted.add(one.new)

@@ -7,6 +7,7 @@ A driver looks for signals by itself. A run that another engine carries has to b
 be lost: a wake-up is stored with the signal, and workers repeat the nudge until the signal was folded.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -16,7 +17,7 @@ from podium.errors import LogMoved
 from podium.log.engines import LOCAL
 from podium.log.events import EventWrite
 from podium.log.ids import RunId
-from podium.log.leases import WakeUp
+from podium.log.leases import Fence, WakeUp
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
 from podium.machine.following import signal_wake_up
@@ -38,14 +39,22 @@ async def append_while_open(store: Store, run_id: RunId, write: EventWrite) -> b
     return True
 
 
-async def append_signal(store: Store, run: Run, write: EventWrite, *, after: int | None = None) -> None:
-    """Raises `LogMoved` if `after` is not the run's newest record."""
+async def append_signal(
+    store: Store,
+    run: Run,
+    write: EventWrite,
+    *,
+    after: int | None = None,
+    then: Sequence[EventWrite] = (),
+    fence: Fence | None = None,
+) -> None:
+    """Raises `LogMoved` if `after` is not the run's newest record. `then`: what follows from it, in one transaction."""
     wake_ups: tuple[WakeUp, ...] = ()
     run_id = run.identity.run_id
     if run.provider != LOCAL:
         key = signal_wake_up(msgspec.json.decode(write.payload, type=_Signal).signal_id)
         wake_ups = (WakeUp(run_id=run_id, key=key, due=write.emitted_at),)
-    await store.append(run_id, [write], after=after, set_wake_ups=wake_ups)
+    await store.append(run_id, [write, *then], fence=fence, after=after, set_wake_ups=wake_ups)
 
 
 class _Signal(msgspec.Struct, rename="camel"):

@@ -70,7 +70,6 @@ class _Kept:
 
     number: int
     row: Run
-    needs_approval: bool
     log: list[EventRecord] = field(default_factory=list)
     by_key: dict[str, EventRecord] = field(default_factory=dict)
     leases: dict[str, _Lease] = field(default_factory=dict)
@@ -144,8 +143,10 @@ class MemoryStore:
             raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
         now = timestamp(self._clock.now())
         row = rules.first_row(new, now)
+        if row.needs_approval and rules.opens(row.status, writes):
+            rules.check_approved(row.identity, writes, None)
         self._created += 1
-        kept = _Kept(self._created, row, new.needs_approval)
+        kept = _Kept(self._created, row)
         self._runs[new.identity.run_id] = kept
         stored = self._store(kept, rules.new_writes(writes, {}))
         self._keep(kept, contents)
@@ -177,6 +178,9 @@ class MemoryStore:
         rules.check_fence(run_id, fresh, fence, current)
         if after is not None and after != kept.row.head:
             raise LogMoved(run_id, kept.log[bisect_right(kept.log, after, key=_seq) :])
+        if kept.row.needs_approval and rules.opens(kept.row.status, fresh):
+            approval = kept.by_key.get(rules.key_of_approval(kept.row.identity))
+            rules.check_approved(kept.row.identity, fresh, approval.payload if approval is not None else None)
         stored = self._store(kept, fresh) if fresh else ()
         if kept.row.status not in TERMINAL:
             kept.wake_ups.update({wake_up.key: wake_up.due for wake_up in set_wake_ups})
@@ -428,7 +432,7 @@ class MemoryStore:
             kept
             for kept in self._runs.values()
             if kept.row.provider == provider
-            and rules.may_start(kept.row, needs_approval=kept.needs_approval, now=now)
+            and rules.may_start(kept.row, now=now)
             and not self._is_live(kept, "")
             and not self._full_limit(_scopes_of_row(kept.row))
         ]

@@ -13,11 +13,20 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from podium.errors import ContentDamaged, InvalidEvent, RunNotPrunable, RunRequestConflict, StaleFence
+from podium.errors import (
+    ContentDamaged,
+    InvalidEvent,
+    PlanNotApproved,
+    RunNotApproved,
+    RunNotPrunable,
+    RunRequestConflict,
+    StaleFence,
+)
 from podium.log.events import EventRecord, EventType, EventWrite, RunIdentity, check_write, is_key
 from podium.log.ids import RunId
-from podium.log.keys import key_v1, keys_of_other_ends
+from podium.log.keys import RUN_SLOT, key_v1, keys_of_other_ends
 from podium.log.leases import AttemptClaim, Fence, may_write
+from podium.log.payloads import RunApproved, RunStarted, read_as
 from podium.log.runs import NewRun, Run, RunQuery, request_id_of
 from podium.log.times import Timestamp
 from podium.log.transitions import EXCLUDED_BY, STEP_ENDS, TERMINAL, RunStatus, run_status_after
@@ -138,6 +147,48 @@ def check_fence(run_id: str, fresh: Sequence[EventWrite], fence: Fence | None, c
             )
 
 
+# What lets a run work that did not: its start, and the end of its end.
+_OPENS: Final = frozenset({EventType.RUN_STARTED.value, EventType.RUN_REOPENED.value})
+_WORKS: Final = frozenset({RunStatus.RUNNING, RunStatus.PAUSED})
+
+
+def opens(before: RunStatus, fresh: Sequence[EventWrite]) -> bool:
+    """Whether these events let a run work that does not: then an approval that it needs has to be in the log."""
+    if before in _WORKS or status_after(before, fresh) is before:
+        return False
+    return any(write.event_type in _OPENS for write in fresh)
+
+
+def key_of_approval(run: RunIdentity) -> str:
+    return key_v1(run.run_id, RUN_SLOT, 1, EventType.RUN_APPROVED, run.plan_version)
+
+
+def check_approved(run: RunIdentity, fresh: Sequence[EventWrite], approval: bytes | None) -> None:
+    """Of a run that needs an approval. `approval`: the payload of its RunApproved, None if it has none.
+
+    Every engine starts a run by an append, so here is the one place that none of them can go around.
+    """
+    for write in fresh:
+        if write.event_type == EventType.RUN_APPROVED:
+            approval = write.payload
+        if write.event_type not in _OPENS:
+            continue
+        if approval is None:
+            raise RunNotApproved(
+                f"run {run.run_id!r} has not been approved and does not start; `podium why {run.run_id}` shows what "
+                "it waits for"
+            )
+        if write.event_type == EventType.RUN_STARTED:
+            _check_approved_plan(run, write.payload, approval)
+
+
+def _check_approved_plan(run: RunIdentity, started: bytes, approval: bytes) -> None:
+    approved = read_as(RunApproved, approval)[0].plan_sha256
+    actual = read_as(RunStarted, started)[0].plan_sha256
+    if approved is None or approved != actual:
+        raise PlanNotApproved(run.run_id, approved, actual)
+
+
 def records_of(
     run: RunIdentity, fresh: Sequence[EventWrite], head: int, persisted_at: Timestamp
 ) -> list[EventRecord]:
@@ -245,6 +296,7 @@ def first_row(new: NewRun, now: Timestamp) -> Run:
         engine=new.engine,
         metadata=new.metadata,
         plan_ref=new.plan_ref,
+        needs_approval=new.needs_approval,
     )
 
 
@@ -252,11 +304,11 @@ def row_after(row: Run, fresh: Sequence[EventWrite], stored: int, now: Timestamp
     return replace(row, status=status_after(row.status, fresh), head=row.head + stored, updated_at=now)
 
 
-def may_start(row: Run, *, needs_approval: bool, now: Timestamp) -> bool:
+def may_start(row: Run, *, now: Timestamp) -> bool:
     """Whether a run waits in the queue and its time has come."""
     if row.start_at is not None and row.start_at > now:
         return False
-    return row.status is RunStatus.APPROVED or (row.status is RunStatus.PENDING and not needs_approval)
+    return row.status is RunStatus.APPROVED or (row.status is RunStatus.PENDING and not row.needs_approval)
 
 
 def scopes(run: RunIdentity, concurrency_key: str | None) -> list[tuple[str, str, str]]:

@@ -3,6 +3,7 @@
 import pytest
 
 from podium.expressions.types import Reference, Template
+from podium.plan.loading import plan_bytes
 from podium.plan.plan import Call, Concurrency, Input
 from tests.unit.workflows.reading import body, errors, plan, reading, warnings, workflow
 
@@ -79,6 +80,26 @@ def test_runs_have_a_priority_a_limit_and_a_place_in_a_queue() -> None:
     assert (found.workflow.max_parallel, found.priority) == (4, -5)
     assert found.concurrency == Concurrency(Template(("x-", Reference(("inputs", "a")))), 2, "cancel")
     assert workflow(ONE_STEP).max_parallel == 16
+
+
+@pytest.mark.rule("G11", "D64")
+def test_a_workflow_can_ask_for_an_approval_of_its_runs() -> None:
+    assert plan("approval: required\n" + ONE_STEP).approval == "required"
+    assert plan("approval: none\n" + ONE_STEP).approval == plan(ONE_STEP).approval == "none"
+
+
+@pytest.mark.rule("G11", "D64")
+def test_a_workflow_that_calls_one_whose_runs_need_an_approval_needs_it_too() -> None:
+    files = {"inner.yaml": 'version: "2.0"\nname: inner\napproval: required\n' + ONE_STEP}
+    found = plan("steps:\n  - {name: Call, call: inner.yaml}\n", files=files)
+    assert found.approval == "required"
+
+
+@pytest.mark.rule("G11", "D63")
+def test_a_plan_with_an_approval_has_another_version_and_the_others_keep_theirs() -> None:
+    plain, asking = plan(ONE_STEP), plan("approval: required\n" + ONE_STEP)
+    assert plain.metadata.plan_version != asking.metadata.plan_version
+    assert b"approval" not in plan_bytes(plain)
 
 
 # --- identity -------------------------------------------------------------------------------------

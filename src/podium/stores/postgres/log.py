@@ -245,6 +245,8 @@ async def _append(
     if after is not None and after != run.row.head:
         missed = await connection.execute(_READ, [run_id, after, None], binary=True)
         raise LogMoved(run_id, records_of(run.row.identity, await missed.fetchall()))
+    if run.row.needs_approval and rules.opens(run.row.status, fresh):
+        rules.check_approved(run.row.identity, fresh, await _approval_of(connection, run))
     stored: Sequence[EventRecord] = ()
     status: str = run.row.status
     if fresh:
@@ -265,6 +267,14 @@ async def _record_audit(
         from podium.stores.postgres import audit
 
         await audit.record(connections, connection, drafts)
+
+
+async def _approval_of(connection: Connection, run: _Opened) -> bytes | None:
+    """The payload of RunApproved."""
+    logged = "SELECT payload FROM events WHERE run = %s AND idempotency_key = %s"
+    key = bytes.fromhex(rules.key_of_approval(run.row.identity))
+    found = await (await connection.execute(logged, [run.number, key], binary=True)).fetchone()
+    return bytes(found[0]) if found is not None else None
 
 
 async def _keys_of_ends(
@@ -373,7 +383,7 @@ async def create_run(
             admitted = await connection.execute(_ADMITTED, admission, binary=True)
             return _created_before(new, await admitted.fetchone())
         row = rules.first_row(new, now)
-        columns = _columns(row, needs_approval=new.needs_approval)
+        columns = _columns(row)
         created = await connection.execute(_CREATE, [number, *columns])
         if await created.fetchone() is None:
             raise RunRequestConflict(f"run {run.run_id!r} exists or existed; use another run id")
@@ -385,6 +395,8 @@ async def create_run(
         await connection.execute(tenant, [run.tenant_id])
         opened = _Opened(number, row, now, None, has_buses, [])
         fresh = rules.new_writes(writes, {})
+        if row.needs_approval and rules.opens(row.status, fresh):
+            rules.check_approved(run, fresh, None)
         stored, _ = await _store(connections, connection, opened, fresh)
         row = rules.row_after(row, fresh, len(stored), now)
         await contents_sql.keep_for(connection, number, prepared)
@@ -400,13 +412,13 @@ def _created_before(new: NewRun, earlier: tuple[Any, ...] | None) -> CreatedRun:
     return CreatedRun(row, (), duplicate=True)
 
 
-def _columns(row: Run, *, needs_approval: bool) -> list[object]:
+def _columns(row: Run) -> list[object]:
     run = row.identity
     return [
         *(run.run_id, run.tenant_id, run.project_id, run.environment_id, run.plan_id, run.plan_version),
         *(row.run_request_id, row.status, row.head, row.priority, row.concurrency_key),
         *(row.plan_sha256, row.inputs_sha256, row.created_at, row.updated_at, row.start_at),
-        *(needs_approval, *engine_columns(row.engine), row.metadata, plan_ref_column(row.plan_ref)),
+        *(row.needs_approval, *engine_columns(row.engine), row.metadata, plan_ref_column(row.plan_ref)),
     ]
 
 

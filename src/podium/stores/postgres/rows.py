@@ -14,7 +14,8 @@ from podium.stores.plan_refs import plan_ref_of
 RUN: Final = (
     "r.number, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, "
     "r.status, r.head, r.priority, r.concurrency_key, r.plan_sha256, r.inputs_sha256, r.created_at, r.updated_at, "
-    "r.start_at, r.provider, r.workflow_id, r.provider_run_id, r.engine_ref, r.metadata, r.plan_ref"
+    "r.start_at, r.provider, r.workflow_id, r.provider_run_id, r.engine_ref, r.metadata, r.plan_ref, "
+    "r.needs_approval"
 )
 EVENT: Final = (
     "e.run_seq, e.event_id::text, e.event_type, e.step_id, e.logical_attempt_id, e.engine_attempt_id, "
@@ -49,6 +50,7 @@ def run_of(row: tuple[Any, ...]) -> tuple[int, Run]:
         engine_ref,
         metadata,
         plan_ref,
+        needs_approval,
     ) = rest
     identity = identity_of((run_id, tenant_id, project_id, environment_id, plan_id, plan_version))
     return number, Run(
@@ -66,6 +68,7 @@ def run_of(row: tuple[Any, ...]) -> tuple[int, Run]:
         engine=engine_of(run_id, (provider, workflow_id, provider_run_id, engine_ref)),
         metadata=metadata,
         plan_ref=plan_ref_of(plan_ref),
+        needs_approval=needs_approval,
     )
 
 

@@ -189,13 +189,15 @@ def _append(
         return rules.outcome(writes, known, ())
     rules.check_fence(append.run_id, fresh, append.fence, held)
     _check_after(db, number, run, append, head)
+    before = _STATUS[status_text]
+    status = rules.status_after(before, fresh)
+    if status is not before and rules.opens(before, fresh):
+        _check_approved(db, number, run, fresh)
     now = at.text
     stored = rules.records_of(run, fresh, head, now)
     events += [event_row(number, record) for record in stored]
     if has_buses:
         outbox.enqueue(db, number, [record.run_seq for record in stored])
-    before = _STATUS[status_text]
-    status = rules.status_after(before, fresh)
     if status is before:
         heads.append((head + len(stored), now, number))
     else:
@@ -215,6 +217,12 @@ def _record_audit(db: apsw.Connection, append: Append) -> None:
         from podium.stores.sqlite import audit
 
         audit.record(db, append.audit)
+
+
+def _check_approved(db: apsw.Connection, number: int, run: RunIdentity, fresh: Sequence[EventWrite]) -> None:
+    if db.execute("SELECT needs_approval FROM runs WHERE number = ?", (number,)).get:
+        approval = _find(db, number, run, rules.key_of_approval(run))
+        rules.check_approved(run, fresh, approval.payload if approval is not None else None)
 
 
 def _check_after(db: apsw.Connection, number: int, run: RunIdentity, append: Append, head: int) -> None:

@@ -93,6 +93,8 @@ def create_run(
     now = at.text
     row = rules.first_row(new, now)
     fresh = rules.new_writes(writes, {})
+    if row.needs_approval and rules.opens(row.status, fresh):
+        rules.check_approved(run, fresh, None)
     after = rules.row_after(row, fresh, len(fresh), now)
     identity = (run.run_id, run.tenant_id, run.project_id, run.environment_id, run.plan_id, run.plan_version)
     db.execute(

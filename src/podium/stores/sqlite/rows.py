@@ -15,7 +15,7 @@ IDENTITY: Final = "run_id, tenant_id, project_id, environment_id, plan_id, plan_
 RUN_COLUMNS: Final = (
     "r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, r.status, "
     "r.head, r.priority, r.concurrency_key, r.plan_sha256, r.inputs_sha256, r.created_at, r.updated_at, r.start_at, "
-    "r.engine_provider, r.engine_workflow, r.engine_run, r.engine_ref, r.metadata, r.plan_ref"
+    "r.engine_provider, r.engine_workflow, r.engine_run, r.engine_ref, r.metadata, r.plan_ref, r.needs_approval"
 )
 EVENT_COLUMNS: Final = (
     "e.run_seq, e.event_id, e.event_type, e.step_id, e.logical_attempt, e.engine_attempt, e.key, e.emitted_at, "
@@ -57,6 +57,7 @@ def run_of(row: Sequence[Any]) -> Run:
         engine=engine_of(row[0], row[16:20]),
         metadata=row[20],
         plan_ref=plan_ref_of(row[21]),
+        needs_approval=bool(row[22]),
     )
 
 

@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
-from podium.errors import RunNotFound, RunRefused
+from podium.errors import PlanNotApproved, RunNotApproved, RunNotFound, RunRefused
 from podium.log.engines import TemporalRunRef
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE
 from podium.log.runs import Backpressure
+from podium.log.transitions import RunStatus
 from podium.ports.store import Limit, SlotLine, Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
@@ -79,6 +80,63 @@ class QueuePromises:
             assert await world.store.claim_next(owner="w", ttl=TTL) is None
             await world.store.append(R1, [event("r1", "RunApproved")])
             assert await world.store.claim_next(owner="w", ttl=TTL) is not None
+
+        world.run(scenario())
+
+    def test_a_run_that_needs_approval_starts_only_with_the_plan_that_was_approved(
+        self, world: World
+    ) -> None:
+        async def scenario() -> None:
+            store = world.store
+            await store.create_run(new_run("r1", needs_approval=True), [])
+            lease = await store.claim(R1, owner="w", ttl=TTL)
+            assert lease is not None
+            for start in (event("r1", "RunStarted"), event("r1", "RunStarted", planSha256="ab")):
+                with pytest.raises(RunNotApproved):
+                    await store.append(R1, [start], fence=lease.fence)
+            await store.append(R1, [event("r1", "RunApproved", planSha256="ab")])
+            for start in (event("r1", "RunStarted"), event("r1", "RunStarted", planSha256="ef")):
+                with pytest.raises(PlanNotApproved):
+                    await store.append(R1, [start], fence=lease.fence)
+            run = await store.get_run(R1)
+            assert (run.needs_approval, run.status, run.head) == (True, RunStatus.APPROVED, 1)
+            await store.append(R1, [event("r1", "RunStarted", planSha256="ab")], fence=lease.fence)
+            assert (await store.get_run(R1)).status is RunStatus.RUNNING
+
+        world.run(scenario())
+
+    def test_an_approval_that_names_no_plan_lets_no_run_start(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.create_run(new_run("r1", needs_approval=True), [event("r1", "RunApproved")])
+            lease = await world.store.claim(R1, owner="w", ttl=TTL)
+            assert lease is not None
+            with pytest.raises(PlanNotApproved):
+                await world.store.append(R1, [event("r1", "RunStarted")], fence=lease.fence)
+
+        world.run(scenario())
+
+    def test_a_run_that_ended_without_its_approval_is_not_reopened(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.create_run(new_run("r1", needs_approval=True), [])
+            lease = await world.store.claim(R1, owner="w", ttl=TTL)
+            assert lease is not None
+            await world.store.append(R1, [event("r1", "RunFailed")], fence=lease.fence)
+            lease = await world.store.claim(R1, owner="w", ttl=TTL)
+            assert lease is not None
+            with pytest.raises(RunNotApproved):
+                await world.store.append(R1, [event("r1", "RunReopened", attempt=2)], fence=lease.fence)
+            assert (await world.store.get_run(R1)).status is RunStatus.FAILED
+
+        world.run(scenario())
+
+    def test_a_run_is_not_created_as_started_without_the_approval_it_needs(self, world: World) -> None:
+        async def scenario() -> None:
+            started = event("r1", "RunStarted", planSha256="ab")
+            with pytest.raises(RunNotApproved):
+                await world.store.create_run(new_run("r1", needs_approval=True), [started])
+            approved = event("r1", "RunApproved", planSha256="ab")
+            await world.store.create_run(new_run("r1", needs_approval=True), [approved, started])
+            assert (await world.store.get_run(R1)).status is RunStatus.RUNNING
 
         world.run(scenario())
 

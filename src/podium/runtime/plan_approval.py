@@ -1,0 +1,84 @@
+"""The approval of a run's plan: waiting for it, and what was approved.
+
+A run that needs one waits as PENDING and belongs to no process: neither its lease nor a slot is taken while it waits.
+So it can be rejected or cancelled from anywhere, and a killed process leaves nothing behind. What may start is decided
+by the store (`stores/rules.py`); this is how engines wait for it, and compare the plan with what was approved.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Literal, TypeAlias
+
+from podium.errors import PlanNotApproved
+from podium.log.events import EventRecord, EventType
+from podium.log.keys import RUN_SLOT, key_v1
+from podium.log.payloads import RunApproved, Signal, payload_of
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL
+from podium.machine.obligations import Obligation
+from podium.ports.store import EventLog
+from podium.runtime.reading import records_of
+
+LOOK_SECONDS: Final = 0.2
+_STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")
+
+
+# What came of waiting. Stopped: a cancel was asked for, and nothing has acted on it yet.
+Waited: TypeAlias = Literal["approved", "stopped", "ended", "left"]
+
+
+async def approval_record(log: EventLog, run: Run) -> EventRecord | None:
+    """RunApproved, whatever has become of the run since."""
+    identity = run.identity
+    key = key_v1(identity.run_id, RUN_SLOT, 1, EventType.RUN_APPROVED, identity.plan_version)
+    found = await log.find(identity.run_id, [key])
+    return found[0] if found else None
+
+
+async def require_approved_plan(log: EventLog, run: Run, plan_sha256: str) -> None:
+    """Raises `PlanNotApproved` if the run was approved for another plan than the one that is about to run."""
+    record = await approval_record(log, run)
+    if record is None:
+        return  # nothing of it starts: the store sees to that
+    approved = payload_of(record, RunApproved).plan_sha256
+    if approved != plan_sha256:
+        raise PlanNotApproved(run.identity.run_id, approved, plan_sha256)
+
+
+async def stop_signal(log: EventLog, run: Run) -> EventRecord | None:
+    """The signal that ends a run before it starts, if one was accepted."""
+    async for record in records_of(log, run.identity.run_id):
+        is_signal = record.event_type == EventType.SIGNAL_ACCEPTED
+        if is_signal and payload_of(record, Signal).signal_type in _STOPPING:
+            return record
+    return None
+
+
+def waiting_for_approval(run: Run) -> Obligation:
+    """What `podium why` and a watching person are shown."""
+    return Obligation("plan_approval", run.identity.run_id, since=run.created_at, detail=run.plan_sha256)
+
+
+async def wait_for_approval(
+    log: EventLog,
+    look: Callable[[], Awaitable[Run]],
+    *,
+    on_waiting: Callable[[Sequence[Obligation]], None] | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+    no_wait: bool = False,
+) -> Waited:
+    """Until the plan of a run is approved, or the run is stopped or has ended. `look` gives its row."""
+    seen, shown = 0, False
+    while True:
+        run = await look()
+        if not run.waits_for_approval:
+            return "ended" if run.status in TERMINAL else "approved"
+        if is_cancelled() or (run.head != seen and await stop_signal(log, run) is not None):
+            return "stopped"
+        seen = run.head
+        if no_wait:
+            return "left"
+        if on_waiting is not None and not shown:
+            on_waiting([waiting_for_approval(run)])
+            shown = True
+        await asyncio.sleep(LOOK_SECONDS)
