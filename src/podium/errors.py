@@ -92,13 +92,17 @@
     ├── InvalidPlanRef               operations/plans.py             a reference that cannot be understood
     ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again
     ├── RunIsOver                    operations/signals.py           a signal to a run that has ended
-    ├── NotAllowed                   operations/signals.py           a step tried to control its own run
+    ├── NotAllowed                   operations/access.py            not the role for it, or a step of the run itself
+    ├── ReasonRequired               operations/access.py
+    ├── TenantForbidden              operations/access.py            the actor has no role in the tenant
+    ├── RefusedBefore                operations/signal_decisions.py  the first decision about a repeated signal
+    ├── RunNotOver                   operations/retrying.py          only a run that has ended is retried
     ├── TooManySignals               operations/signals.py
     ├── SignalWouldBeIgnored         operations/signal_refusals.py   nothing in the run can react to it; it was not sent
     │   ├── StepRunning              operations/signal_refusals.py   the step it names is running
     │   ├── StepTerminal             operations/signal_refusals.py   the step it names has ended
     │   └── StepNotTerminal          operations/signal_refusals.py   the step it names has not ended
-    ├── SignalDuplicate              operations/engine_runs.py       the id of an earlier signal, with other content
+    ├── SignalDuplicate              operations/signal_decisions.py  the id of an earlier signal, with other content
     ├── ApprovalPlanMismatch         operations/run_approval.py      an approval of another plan than the run has
     ├── ApprovalDecided              operations/run_approval.py      the start of the run was decided about before
     ├── InvalidSignal                operations/signal_payloads.py   a form or a signal with unexpected content

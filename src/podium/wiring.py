@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from podium.engines.temporal.names import Queues
     from podium.engines.temporal.worker import TemporalWorker
     from podium.log.runs import Run
+    from podium.operations.access import Access
     from podium.operations.parts import Parts
     from podium.operations.rebuilding import RebuiltRun
     from podium.operations.signed_runs import SigningRules
@@ -346,17 +347,37 @@ def use_case_parts(
     check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
     trouble = partial(_trouble_of, store)
     return Parts(
-        store,
-        clock,
-        runs,
-        cache(engine),
-        payload_store,
-        check,
-        notify,
-        artifact_bucket(),
-        trouble,
-        signing_rules,
+        *(store, clock, runs, cache(engine), payload_store, check, notify),
+        bucket=artifact_bucket(),
+        trouble_of=trouble,
+        engine_of=partial(_engine_of, store, runs),
+        signing=signing_rules,
+        access=cache(access_of_user),
     )
+
+
+def _engine_of(store: Store, runs: Path, run: "Run") -> "Engine | None":
+    """The engine of a run on a Temporal server; None of one of this machine."""
+    connection = connection_of(run, os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
+    if connection is None:
+        return None
+    _require_temporal()
+    from podium.engines.temporal.engine import TemporalEngine
+    from podium.engines.temporal.names import Queues
+
+    queues = Queues.of_run(run)
+    return TemporalEngine(_worker_parts(store, runs), connection, queues) if queues is not None else None
+
+
+def access_of_user() -> "Access":
+    """The user of this machine owns everything."""
+    from podium.access.actors import Actor, Method
+    from podium.access.deciding import OwnerAuthoriser
+    from podium.operations.access import Access
+    from podium.runtime.callers import os_user
+
+    name, uid = os_user()
+    return Access(Actor(name, Method.OS_USER, uid), OwnerAuthoriser())
 
 
 def connection_of(run: "Run", api_key: str | None) -> "Connection | None":

@@ -956,7 +956,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R001",
         "a step may decide about its own run",
-        body("operations/signals.py:_check_caller", "pass"),
+        body("operations/signal_checks.py:check_caller", "pass"),
     ),
     fault(
         "R008",

@@ -185,7 +185,7 @@ FAULTS: Final[list[Fault]] = [
         "G19",
         "a signal about a step is not checked if the plan is lost",
         swap(
-            "operations/signals.py:signal_run",
+            "operations/signals.py:request_signal",
             "plan = await parts.plan_of(run)",
             "with suppress(PodiumError):\n    plan = await parts.plan_of(run)",
         ),

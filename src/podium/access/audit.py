@@ -44,12 +44,16 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     # ACCEPTED or REJECTED.
     outcome: str
     code: str | None = None
+    # Of a refusal: what its code means here.
+    message: str | None = None
+    # What the actor gave as the reason.
     reason: str | None = None
     run_id: str | None = None
     signal_id: str | None = None
     request_sha256: str | None = None
     plan_sha256: str | None = None
-    key_id: str | None = None
+    # Of a signed plan.
+    signed_by: str | None = None
 
 
 class AuditDraft(msgspec.Struct, frozen=True):

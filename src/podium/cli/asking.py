@@ -1,12 +1,11 @@
 """Approvals at the terminal that a run is shown on (D29). From elsewhere they can be given all the same."""
 
 import asyncio
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from shlex import quote
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import click
 
@@ -17,22 +16,22 @@ from podium.log.notes import RunNotes
 from podium.log.payloads import StepStarted, payload_of
 from podium.log.transitions import RUN_ENDS, STEP_ENDS
 from podium.operations.form_hints import field_options
-from podium.operations.signals import send_signal
 from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Plan
-from podium.ports.store import Store
 from podium.text import visible
-from podium.wiring import system_clock
 
 _ANSWERS: Final = {"y": "APPROVE", "yes": "APPROVE", "n": "REJECT", "no": "REJECT"}
 _ANSWERS_IN_DOUBT: Final = {**_ANSWERS, "r": "RETRY_STEP", "s": "SKIP_STEP"}
+
+# Sends a signal: tenant, run, type, and the fields of its payload.
+Answer: TypeAlias = Callable[..., Awaitable[Any]]
 
 
 class Questions:
     """Looks on, and asks whenever one approval is the only thing that is waited for."""
 
-    def __init__(self, store: Store, plan: Plan, typed: Callable[[int], None]) -> None:
-        self._store = store
+    def __init__(self, answer: Answer, plan: Plan, typed: Callable[[int], None]) -> None:
+        self._answer = answer
         # Called with the number of lines that the terminal has echoed.
         self._typed = typed
         # The options that fill in a form, for those that need more than a yes.
@@ -135,7 +134,7 @@ class Questions:
             sending.add_done_callback(self._sending.discard)
 
     async def _send(self, run: RunIdentity, answer: str, step: str) -> None:
-        with contextlib.suppress(PodiumError):
-            await send_signal(
-                self._store, system_clock(), run.tenant_id, run.run_id, answer, {"stepId": step}
-            )
+        try:
+            await self._answer(run.tenant_id, run.run_id, answer, stepId=step)
+        except PodiumError as refusal:
+            say(f"{refusal.code}: {visible(str(refusal))}", err=True)

@@ -12,12 +12,11 @@ from podium.cli.hints import given_runs
 from podium.cli.interrupts import interruptible
 from podium.cli.progress import ProgressView, progress_view
 from podium.cli.storing import store_option, tenant_option, using_parts
-from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
 from podium.operations.drive import ReadyRun, Watch, drive
 from podium.operations.parts import Parts
 from podium.operations.persons_turn import PersonsTurn
-from podium.operations.signals import signal_run
+from podium.operations.signals import SentSignal, signal_run
 from podium.ports.engine import RunEnded
 from podium.text import visible
 from podium.wiring import runs_folder
@@ -25,10 +24,23 @@ from podium.wiring import runs_folder
 Command: TypeAlias = Callable[..., Any]
 
 
-def _on_run(command: Command) -> Command:
+def on_run(command: Command) -> Command:
     for add in (tenant_option, store_option, click.argument("run_id", metavar="RUN")):
         command = add(command)
     return command
+
+
+def _signals(command: Command) -> Command:
+    """A short form of `podium signal`."""
+    return on_run(id_option(command))
+
+
+def id_option(command: Command) -> Command:
+    return click.option(
+        "--id",
+        "signal_id",
+        help="The id of this signal: sent again with the same id, it has no further effect. [default: a new UUID]",
+    )(command)
 
 
 def _send(
@@ -38,18 +50,20 @@ def _send(
     signal: str,
     message: str,
     fields: Mapping[str, str] | None = None,
+    signal_id: str | None = None,
     **payload: Any,
 ) -> int:
-    async def work(parts: Parts) -> Run:
-        return await signal_run(parts, tenant, run_id, signal, fields, **payload)
+    async def work(parts: Parts) -> SentSignal:
+        return await signal_run(parts, tenant, run_id, signal, fields, signal_id, **payload)
 
-    run = using_parts(store, work)
-    click.echo(f"{message} (the run is {run.status.value.lower()})")
+    sent = using_parts(store, work)
+    earlier = "; this signal was accepted before" if sent.duplicate else ""
+    click.echo(f"{message} (the run is {sent.run.status.value.lower()}{earlier})")
     return 0
 
 
 @click.command()
-@_on_run
+@on_run
 @click.option("--reason", help="Why; kept in the log.")
 @env_file_option
 def cancel(
@@ -73,7 +87,7 @@ def cancel(
             return f"run {visible(run_id)} has already ended ({asked.run.status.value.lower()}); nothing was changed"
         if asked.ready is None:
             return f"cancel was asked for (the run is {asked.run.status.value.lower()})"
-        return f"the run is {(await _stop(parts, asked.ready, view)).event_type.removeprefix('Run').lower()}"
+        return f"the run is {(await drive_in_view(parts, asked.ready, view)).event_type.removeprefix('Run').lower()}"
 
     try:
         message = using_parts(store, work)
@@ -83,8 +97,8 @@ def cancel(
     return 0
 
 
-async def _stop(parts: Parts, ready: ReadyRun, view: ProgressView) -> RunEnded:
-    """Drive the run to the end that the CANCEL in its log leads to, or follow the process that does."""
+async def drive_in_view(parts: Parts, ready: ReadyRun, view: ProgressView) -> RunEnded:
+    """Drive the run to its end, for a cancelled one that to which its CANCEL leads, or follow the process that does."""
     view.begin(ready.run_id)
     turn = PersonsTurn(ready.run_id, view.waits)
     observers = [view.observe, turn.observe]
@@ -92,41 +106,47 @@ async def _stop(parts: Parts, ready: ReadyRun, view: ProgressView) -> RunEnded:
 
 
 @click.command()
-@_on_run
+@_signals
 @click.option("--reason", help="Why; kept in the log.")
-def pause(run_id: str, store: str | None, tenant: str, reason: str | None) -> int:
+def pause(run_id: str, store: str | None, tenant: str, signal_id: str | None, reason: str | None) -> int:
     """Pause a run: running steps finish, no new ones start until `podium unpause`."""
-    return _send(store, tenant, run_id, "PAUSE", "pause was asked for", reason=reason)
+    return _send(store, tenant, run_id, "PAUSE", "pause was asked for", signal_id=signal_id, reason=reason)
 
 
 @click.command()
-@_on_run
-def unpause(run_id: str, store: str | None, tenant: str) -> int:
+@_signals
+def unpause(run_id: str, store: str | None, tenant: str, signal_id: str | None) -> int:
     """Continue a paused run, or one whose budget was raised."""
-    return _send(store, tenant, run_id, "RESUME", "the run may go on")
+    return _send(store, tenant, run_id, "RESUME", "the run may continue", signal_id=signal_id)
 
 
 @click.command("retry-step")
-@_on_run
+@_signals
 @click.argument("step")
 @click.option("--force", is_flag=True, help="Also a step that completed, if nothing after it has started.")
-def retry_step(run_id: str, step: str, store: str | None, tenant: str, force: bool) -> int:
+def retry_step(
+    run_id: str, step: str, store: str | None, tenant: str, signal_id: str | None, force: bool
+) -> int:
     """Try a step again now: one that waits for its next try, failed with an operator window, or is in doubt."""
-    asked = f"another try of '{step}' was asked for"
-    return _send(store, tenant, run_id, "RETRY_STEP", asked, stepId=step, force=force or None)
+    message = f"another try of '{step}' was asked for"
+    payload: dict[str, Any] = {"stepId": step, "force": force or None}
+    return _send(store, tenant, run_id, "RETRY_STEP", message, signal_id=signal_id, **payload)
 
 
 @click.command("skip-step")
-@_on_run
+@_signals
 @click.argument("step")
 @click.option("--reason", help="Why; kept in the log.")
-def skip_step(run_id: str, step: str, store: str | None, tenant: str, reason: str | None) -> int:
+def skip_step(
+    run_id: str, step: str, store: str | None, tenant: str, signal_id: str | None, reason: str | None
+) -> int:
     """Leave a step out that does not run yet, or that has failed and waits."""
-    return _send(store, tenant, run_id, "SKIP_STEP", f"'{step}' is to be skipped", stepId=step, reason=reason)
+    message = f"'{step}' is to be skipped"
+    return _send(store, tenant, run_id, "SKIP_STEP", message, signal_id=signal_id, stepId=step, reason=reason)
 
 
 @click.command()
-@_on_run
+@_signals
 @click.argument("step", required=False)
 @click.option("--field", "fields", multiple=True, metavar="NAME=VALUE", help="What the form asks for.")
 @click.option(
@@ -141,6 +161,7 @@ def approve(
     step: str | None,
     store: str | None,
     tenant: str,
+    signal_id: str | None,
     fields: tuple[str, ...],
     plan_sha256: str | None,
     reason: str | None,
@@ -155,12 +176,12 @@ def approve(
     if unclear is not None:
         raise click.BadParameter(f"{unclear!r} is not NAME=VALUE", param_hint="--field")
     form = dict(field.split("=", 1) for field in fields)
-    answer = {"stepId": step, "planSha256": plan_sha256, "reason": reason, "claimedBy": by}
-    return _send(store, tenant, run_id, "APPROVE", "approved", form, **answer)
+    answer: dict[str, Any] = {"stepId": step, "planSha256": plan_sha256, "reason": reason, "claimedBy": by}
+    return _send(store, tenant, run_id, "APPROVE", "approved", form, signal_id, **answer)
 
 
 @click.command()
-@_on_run
+@_signals
 @click.argument("step", required=False)
 @click.option("--reason", help="Why; kept in the log.")
 @click.option("--to", help="Go back to this step instead of failing.")
@@ -170,6 +191,7 @@ def reject(
     step: str | None,
     store: str | None,
     tenant: str,
+    signal_id: str | None,
     reason: str | None,
     to: str | None,
     by: str | None,
@@ -178,4 +200,5 @@ def reject(
 
     A run that waits for the approval of its plan ends as failed and never starts.
     """
-    return _send(store, tenant, run_id, "REJECT", "rejected", stepId=step, reason=reason, to=to, claimedBy=by)
+    answer: dict[str, Any] = {"stepId": step, "reason": reason, "to": to, "claimedBy": by}
+    return _send(store, tenant, run_id, "REJECT", "rejected", signal_id=signal_id, **answer)

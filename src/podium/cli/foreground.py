@@ -222,9 +222,10 @@ class Foreground:
         if self._no_wait or not isinstance(self._view, Quiet) or not is_terminal:
             return []
         from podium.cli.asking import Questions
+        from podium.operations.signals import signal_run
 
         run = await parts.store.get_run(run_id)
-        questions = Questions(parts.store, await parts.plan_of(run), self._view.typed)
+        questions = Questions(partial(signal_run, parts), await parts.plan_of(run), self._view.typed)
         turn.on_doubt = partial(questions.doubt, run.identity)
         questions.recall(run.identity, notes)
         return [questions.observe]

@@ -139,6 +139,7 @@ def _asked(request: RunRequest) -> dict[str, Any]:
         original_run_id=request.original_run_id,
         rerun_from=request.rerun_from,
         only_changed=request.only_changed,
+        retried_by=request.retried_by,
         env_files=request.env_files.facts if request.env_files is not None else None,
         signed_by=request.signed_by,
     )

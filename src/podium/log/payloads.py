@@ -147,6 +147,8 @@ class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     original_run_id: str | None = None
     rerun_from: str | None = None
     only_changed: bool = False
+    # Of a run that a RETRY_RUN asked for: the SHA-256 of that signal's content.
+    retried_by: str | None = None
     env_files: Any = None
     signed_by: tuple[SignedBy, ...] = ()
 
@@ -212,7 +214,11 @@ class Signal(msgspec.Struct, frozen=True, rename="camel"):
     payload: dict[str, Any] = {}
     by: str | None = None
     by_method: str | None = None
+    # Of a refusal.
     reason: str = ""
+    code: str = ""
+    # Of the content as it was sent.
+    request_sha256: str = ""
 
 
 class TimerFired(msgspec.Struct, frozen=True, rename="camel"):

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from podium.errors import LogMoved
@@ -15,7 +16,7 @@ from podium.operations.explaining import explain_run
 from podium.operations.parts import Parts
 from podium.operations.pausing import WITHOUT_DRIVER, signal_type_of
 from podium.operations.resume import require_env_files
-from podium.operations.signals import check_may_drive, send_signal
+from podium.operations.signals import RunIsOver, check_may_drive, send_signal
 from podium.ports.store import Store
 from podium.runtime.ends import newest
 from podium.runtime.reading import records_of
@@ -53,21 +54,24 @@ async def _ask(
     Of several that cancel a run at the same time one is recorded: a second CANCEL would stop `finally`, and nothing has
     been done about the first. The same is true of those who cancel one after another a run that no process drives.
     """
-    store, clock = parts.store, parts.clock
+    store, clock, access = parts.store, parts.clock, parts.access()
+    send = partial(send_signal, store, clock, tenant_id, run_id, "CANCEL", payload, access=access)
     for tries_left in reversed(range(_MAX_TRIES)):
-        run = await store.runs.find(tenant_id, run_id)
+        run = await access.find(store, clock, tenant_id, run_id)
         if run.status in TERMINAL:
-            break
+            return run, None
         last = await undriven(store, run, also_queued=True)
         if await (_is_noticed_by_none(store, run) if last is None else _is_asked_for(store, run)):
-            await check_may_drive(store, clock, run, signal_type="CANCEL")
+            await check_may_drive(store, clock, run, access, signal_type="CANCEL")
             return run, last
         # Others append to a run that is driven; it is asked all the same.
         after = run.head if last is not None or tries_left else None
         with contextlib.suppress(LogMoved):
-            await send_signal(store, clock, tenant_id, run_id, "CANCEL", payload, after=after)
+            await send(after=after)
             return run, last
-    return await send_signal(store, clock, tenant_id, run_id, "CANCEL", payload), None
+    with contextlib.suppress(RunIsOver):
+        return (await send()).run, None
+    return await access.find(store, clock, tenant_id, run_id), None
 
 
 async def _is_noticed_by_none(store: Store, run: Run) -> bool:

@@ -109,11 +109,11 @@ async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed
 
 
 async def _let_continue(parts: Parts, run_id: RunId) -> None:
-    from podium.operations.signals import RunIsOver, send_signal
+    from podium.operations.signals import RunIsOver, signal_run
 
     tenant_id = (await parts.store.get_run(run_id)).identity.tenant_id
     with suppress(RunIsOver):
-        await send_signal(parts.store, parts.clock, tenant_id, run_id, "RESUME", {})
+        await signal_run(parts, tenant_id, run_id, "RESUME")
 
 
 class Follower:

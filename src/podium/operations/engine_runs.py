@@ -7,12 +7,8 @@ differs, and the engine knows that.
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import msgspec
-
-from podium.errors import PodiumError, RunNotFound, RunRequestConflict
+from podium.errors import RunNotFound, RunRequestConflict
 from podium.log.engines import EngineRunRef, local_ref
-from podium.log.events import EventType
-from podium.log.keys import key_v1
 from podium.log.plan_refs import PlanRef
 from podium.log.runs import Run
 from podium.log.snapshots import RunStatusSnapshot
@@ -21,7 +17,7 @@ from podium.operations.cancel import cancel_run
 from podium.operations.drive import ReadyRun
 from podium.operations.inputs import check_inputs
 from podium.operations.parts import Parts
-from podium.operations.signals import ABOUT_A_STEP, send_signal
+from podium.operations.signals import request_signal
 from podium.operations.start import check_signed, check_signed_run
 from podium.plan.capabilities import CapabilityNotSupported, check_capabilities
 from podium.ports.engine import RunContext, RunRequest, SignalRequest
@@ -29,12 +25,6 @@ from podium.runtime.plan_loading import PlanLoader
 from podium.runtime.run_status import run_of_reference, status_of_reference
 
 _NOT_STARTED = (RunStatus.PENDING, RunStatus.APPROVED)
-
-
-class SignalDuplicate(PodiumError):
-    """A signal id was used before, for another signal."""
-
-    code = "SIGNAL_DUPLICATE"
 
 
 class EngineRuns:
@@ -70,21 +60,12 @@ class EngineRuns:
         return await status_of_reference(self._parts.store, self._parts.clock, engine_run_ref)
 
     async def signal(self, engine_run_ref: EngineRunRef, request: SignalRequest) -> None:
-        """Raises `SignalDuplicate`, and what `send_signal` does."""
+        """Raises what `request_signal` does."""
         run = await run_of_reference(self._parts.store, engine_run_ref)
-        if await self._is_accepted(run, request):
-            return
-        await send_signal(
-            self._parts.store,
-            self._parts.clock,
-            run.identity.tenant_id,
-            run.identity.run_id,
-            request.signal_type,
-            request.payload,
-            plan=await self._parts.plan_of(run) if request.signal_type in ABOUT_A_STEP else None,
-            payloads=self._parts.values(run.identity.run_id),
-            signal_id=request.signal_id,
-        )
+        tenant_id, run_id = run.identity.tenant_id, run.identity.run_id
+        sent = await request_signal(self._parts, tenant_id, run_id, request)
+        if sent.new_run is not None and sent.to_drive:
+            await self._begin(ReadyRun(sent.new_run))
 
     # --- runs and signals that are there already ----------------------------------------------------
 
@@ -119,16 +100,3 @@ class EngineRuns:
         )
         request = await check_signed(self._parts, request)
         return await self._parts.store.get_run(await self._parts.engine().create(request))
-
-    async def _is_accepted(self, run: Run, request: SignalRequest) -> bool:
-        identity = run.identity
-        key = key_v1(identity.run_id, request.signal_id, 1, EventType.SIGNAL_ACCEPTED, identity.plan_version)
-        for record in await self._parts.store.find(identity.run_id, [key]):
-            earlier = msgspec.json.decode(record.payload)
-            if (earlier["signalType"], earlier["payload"]) != (request.signal_type, request.payload):
-                raise SignalDuplicate(
-                    f"run {identity.run_id!r} has a signal {request.signal_id!r} with other content; use a new id for "
-                    "each signal"
-                )
-            return True
-        return False

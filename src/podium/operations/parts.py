@@ -21,11 +21,21 @@ from podium.runtime.spilling import MakeFolder, RunValues, values_of
 from podium.text import visible
 
 if TYPE_CHECKING:
+    from podium.operations.access import Access
     from podium.operations.signed_runs import SigningRules
 
 
 def no_signing_rules() -> None:
     return None
+
+
+def no_access() -> "Access":
+    """Where no authoriser was chosen, nothing is allowed."""
+    from podium.access.actors import Actor, Method
+    from podium.access.deciding import DenyingAuthoriser
+    from podium.operations.access import Access
+
+    return Access(Actor("unknown", Method.PROGRAM), DenyingAuthoriser())
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -47,6 +57,10 @@ class Parts(msgspec.Struct, frozen=True):
     trouble_of: Callable[[Run], Awaitable[Sequence[EngineTrouble]]] | None = None
     # Whose signatures of plans are needed, if there are rules about it.
     signing: "Callable[[], SigningRules | None]" = no_signing_rules
+    # The engine that carries a run, if it is another one than `engine`.
+    engine_of: Callable[[Run], Engine | None] | None = None
+    # Who asks, and what they may do. Found out for the first that needs it: most commands of an owner do not.
+    access: "Callable[[], Access]" = no_access
 
     def directory(self, run_id: str) -> RunDirectory:
         return RunDirectory(self.runs, run_id)

@@ -103,7 +103,7 @@ async def _resume_elsewhere(
     """
     from podium.operations.signals import check_may_drive
 
-    await check_may_drive(parts.store, parts.clock, run)
+    await check_may_drive(parts.store, parts.clock, run, parts.access())
     if workflow is not None or workspace is not None or not await is_paused(parts.store, run):
         raise OtherEngine(run)
     if budgets is not None:
@@ -122,7 +122,7 @@ async def may_resume(parts: Parts, run_id: str, env_files: Sequence[EnvFile]) ->
     from podium.operations.signals import check_may_drive
 
     run = await parts.store.get_run(RunId(run_id))
-    await check_may_drive(parts.store, parts.clock, run)
+    await check_may_drive(parts.store, parts.clock, run, parts.access())
     await parts.restored(run)
     await require_env_files(parts, run, env_files, f"podium resume {run_id}")
     return run
@@ -139,7 +139,7 @@ async def _require_needs(parts: Parts, run: Run, plan: Plan | None, workspace: P
 
 
 async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> None:
-    from podium.operations.signals import send_signal
+    from podium.operations.signals import signal_run
     from podium.operations.structure import replace_workflow
 
     run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
@@ -147,12 +147,12 @@ async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> No
         parts, run_id, workflow.plan, workflow.source, force=workflow.force, signatures=workflow.signatures
     )
     if changed:
-        update = {"params": changed, "reason": "podium resume --workflow"}
-        await send_signal(parts.store, parts.clock, tenant_id, run_id, "UPDATE_PARAMS", update)
+        reason = "podium resume --workflow"
+        await signal_run(parts, tenant_id, run_id, "UPDATE_PARAMS", params=changed, reason=reason)
 
 
 async def _raise_budgets(parts: Parts, run: Run, budgets: dict[str, Any]) -> None:
-    from podium.operations.signals import check_signal, send_signal
+    from podium.operations.signals import check_signal, signal_run
 
     run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
     if run.status in TERMINAL:
@@ -162,5 +162,6 @@ async def _raise_budgets(parts: Parts, run: Run, budgets: dict[str, Any]) -> Non
         )
     raised = {"params": budgets, "reason": "podium resume --budget"}
     plan = await parts.plan_of(run)
-    await check_signal(parts.store, run, plan, "UPDATE_PARAMS", raised, parts.values(run_id))
-    await send_signal(parts.store, parts.clock, tenant_id, run_id, "UPDATE_PARAMS", raised)
+    values = parts.values(run_id)
+    await check_signal(parts.store, run, plan, "UPDATE_PARAMS", raised, parts.access(), values)
+    await signal_run(parts, tenant_id, run_id, "UPDATE_PARAMS", params=budgets, reason=raised["reason"])

@@ -51,6 +51,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     rerun_from: str | None = None
     # Take over whatever has completed and would be carried out with the same inputs.
     only_changed: bool = False
+    # Of a run that a RETRY_RUN asked for: the SHA-256 of that signal's content.
+    retried_by: str | None = None
     env_files: EnvFiles | None = None
     # Of a run that another engine carries: where, and what that engine keeps beside it.
     engine: EngineRunRef | None = None

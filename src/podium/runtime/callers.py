@@ -15,8 +15,6 @@ from podium.runtime import holders
 from podium.runtime.tasks import proc
 
 _MARK: Final = "PODIUM_RUN_ID"
-# How the name of a caller is known.
-OS_USER: Final = "os-user"
 
 
 class Caller(NamedTuple):
@@ -28,12 +26,18 @@ class Caller(NamedTuple):
     runs: frozenset[str] = frozenset()
 
 
-def this_caller() -> Caller:
+def os_user() -> tuple[str, int]:
+    """Name and number of the user that this process runs as."""
     uid = os.getuid()
+    return _user_name(uid), uid
+
+
+def this_caller() -> Caller:
+    user, uid = os_user()
     above = list(_above(os.getpid()))
     carried = {os.environ.get(_MARK, ""), *(proc.variable(process.pid, _MARK) for process in above)}
     ancestors = frozenset((process.pid, process.began) for process in above)
-    return Caller(_user_name(uid), uid, ancestors, frozenset(carried - {""}))
+    return Caller(user, uid, ancestors, frozenset(carried - {""}))
 
 
 def reason_to_refuse(caller: Caller, run_id: str, owner: str | None) -> str | None:

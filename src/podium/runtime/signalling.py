@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from podium.access.audit import AuditDraft
 from podium.errors import LogMoved
 from podium.log.engines import LOCAL
 from podium.log.events import EventWrite
@@ -21,7 +22,7 @@ from podium.log.leases import Fence, WakeUp
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
 from podium.machine.following import signal_wake_up
-from podium.ports.store import Store
+from podium.ports.store import AppendedEvent, Store
 
 # A log that moved on so often in a row belongs to a run that is busy: its end is not near enough to be waited for.
 _MAX_TRIES: Final = 100
@@ -34,7 +35,7 @@ async def append_while_open(store: Store, run_id: RunId, write: EventWrite) -> b
         if run.status in TERMINAL:
             return False
         with suppress(LogMoved):
-            await append_signal(store, run, write, after=run.head if tries_left else None)
+            await append_signal(store, run, [write], after=run.head if tries_left else None)
             break
     return True
 
@@ -42,19 +43,25 @@ async def append_while_open(store: Store, run_id: RunId, write: EventWrite) -> b
 async def append_signal(
     store: Store,
     run: Run,
-    write: EventWrite,
+    writes: Sequence[EventWrite],
     *,
     after: int | None = None,
-    then: Sequence[EventWrite] = (),
     fence: Fence | None = None,
-) -> None:
-    """Raises `LogMoved` if `after` is not the run's newest record. `then`: what follows from it, in one transaction."""
+    audit: Sequence[AuditDraft] = (),
+) -> AppendedEvent:
+    """A signal and what follows from it, in one transaction. What became of the signal.
+
+    Raises `LogMoved` if `after` is not the run's newest record.
+    """
     wake_ups: tuple[WakeUp, ...] = ()
-    run_id = run.identity.run_id
+    run_id, signal = run.identity.run_id, writes[0]
     if run.provider != LOCAL:
-        key = signal_wake_up(msgspec.json.decode(write.payload, type=_Signal).signal_id)
-        wake_ups = (WakeUp(run_id=run_id, key=key, due=write.emitted_at),)
-    await store.append(run_id, [write, *then], fence=fence, after=after, set_wake_ups=wake_ups)
+        key = signal_wake_up(msgspec.json.decode(signal.payload, type=_Signal).signal_id)
+        wake_ups = (WakeUp(run_id=run_id, key=key, due=signal.emitted_at),)
+    appended = await store.append(
+        run_id, writes, fence=fence, after=after, set_wake_ups=wake_ups, audit=audit
+    )
+    return appended[0]
 
 
 class _Signal(msgspec.Struct, rename="camel"):

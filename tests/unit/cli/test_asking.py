@@ -11,8 +11,6 @@ import pytest
 
 from podium.cli.asking import Questions
 from podium.log.notes import RunNotes
-from podium.stores.memory import MemoryStore
-from podium.testing.clock import VirtualClock
 from tests.unit.machine.hosting import IDENTITY, plan_of
 
 PLAN = plan_of("steps: [{name: Ask, approval: Really?}]")
@@ -32,13 +30,16 @@ def test_a_terminal_that_is_gone_is_not_read_again_and_again(terminal: tuple[int
     ours, stdin = terminal
     errors: list[dict[str, Any]] = []
 
+    async def answered(*_signal: Any, **_payload: Any) -> None:
+        raise AssertionError
+
     def lost(_lines: int) -> None:
         raise OSError(errno.EIO, "the view has lost its terminal, too")
 
     async def scenario() -> bool:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _loop, context: errors.append(context))
-        questions = Questions(MemoryStore(VirtualClock()), PLAN, lost)
+        questions = Questions(answered, PLAN, lost)
         questions.recall(IDENTITY, RunNotes(questions={"Ask": "Really?"}))
         os.close(ours)
         # The loop looks at the terminal once in each of its rounds.

@@ -30,6 +30,7 @@ from podium.runtime.restoring import write_views
 from podium.runtime.rundir import RunDirectory
 from podium.stores.memory import MemoryStore
 from podium.stores.sqlite import BootClock
+from podium.testing.access import owner
 from podium.testing.engine_promises import canonical
 from tests.unit.driving.corpus import CORPUS, plan_named
 from tests.unit.driving.scripted import Scripted, memory
@@ -105,7 +106,9 @@ class Resumable:
 
     async def resume(self) -> RunEnded:
         """Approve it, and drive it to its end."""
-        await send_signal(self.store, BootClock(), "default", R1, "APPROVE", {"stepId": "Ask"})
+        await send_signal(
+            self.store, BootClock(), "default", R1, "APPROVE", {"stepId": "Ask"}, access=owner()
+        )
         self.counting.read_records = 0
         return await self._engine(self.counting).drive(R1)
 

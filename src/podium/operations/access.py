@@ -1,0 +1,132 @@
+"""Who asks in this process, what they may do, and the record of every refusal.
+
+Without rules (`access:` in the configuration) the user of the machine owns everything: then only decisions about
+signals, approvals and refusals are recorded.
+"""
+
+import msgspec
+
+from podium.access.actors import Actor
+from podium.access.audit import AuditDraft, AuditEntry, AuditKey
+from podium.access.deciding import Authoriser, Denial
+from podium.access.operations import VIEW, Operation
+from podium.errors import PodiumError, RunNotFound
+from podium.log.ids import DEFAULT_TENANT
+from podium.log.runs import Run
+from podium.log.times import timestamp
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+
+ACCEPTED, REJECTED = "ACCEPTED", "REJECTED"
+_MAX_TEXT = 500
+
+
+class NotAllowed(PodiumError):
+    """The role of the actor is not enough, or a step asked something of its own run."""
+
+    code = "AUTHZ_DENIED"
+
+
+class ReasonRequired(PodiumError):
+    code = "AUTHZ_REASON_REQUIRED"
+
+
+class TenantForbidden(PodiumError):
+    """The actor has no role in a tenant. Of a run of such a tenant they only learn that it is not found."""
+
+    code = "AUTHZ_TENANT_FORBIDDEN"
+
+
+class Access(msgspec.Struct, frozen=True):
+    actor: Actor
+    authoriser: Authoriser
+    key: AuditKey | None = None
+    # Tenants with rules; None: there are no rules at all.
+    tenants: frozenset[str] | None = None
+
+    @property
+    def has_rules(self) -> bool:
+        return self.tenants is not None
+
+    def decide(self, operation: Operation, tenant_id: str, reason: str | None = None) -> Denial | None:
+        return self.authoriser.decide(self.actor, operation, tenant_id, reason or "")
+
+    async def require(
+        self,
+        store: Store,
+        clock: Clock,
+        operation: Operation,
+        tenant_id: str,
+        *,
+        run_id: str | None = None,
+        reason: str | None = None,
+        records: bool = True,
+    ) -> None:
+        """Raises `RunNotFound` if the actor may not even look at this run, `TenantForbidden`, `NotAllowed`,
+        `ReasonRequired`. What is refused is recorded; what is allowed and changes something, too, if there are rules,
+        unless the caller `records` that itself.
+        """
+        denial = self.decide(operation, tenant_id, reason)
+        if denial is None:
+            if records and self.has_rules and operation.changes:
+                await store.record_audit(
+                    [self.draft(clock, operation.name, tenant_id, run_id=run_id, reason=reason)]
+                )
+            return
+        draft = self.draft(clock, operation.name, tenant_id, denial, run_id=run_id, reason=reason)
+        await store.record_audit([draft])
+        raise error_of(denial, run_id)
+
+    async def find(self, store: Store, clock: Clock, tenant_id: str, run_id: str) -> Run:
+        """A run that the actor may look at. Raises `RunNotFound`: for one of another tenant, too."""
+        denial = self.decide(VIEW, tenant_id)
+        if denial is not None:
+            await store.record_audit([self.draft(clock, VIEW.name, tenant_id, denial, run_id=run_id)])
+            raise RunNotFound(run_id)
+        return await store.runs.find(tenant_id, run_id)
+
+    def draft(
+        self,
+        clock: Clock,
+        operation: str,
+        tenant_id: str,
+        refusal: Denial | PodiumError | None = None,
+        *,
+        run_id: str | None = None,
+        reason: str | None = None,
+        signal_id: str | None = None,
+        request_sha256: str | None = None,
+        plan_sha256: str | None = None,
+    ) -> AuditDraft:
+        """The record of a decision; it goes into the store together with what was decided."""
+        text = refusal.text if isinstance(refusal, Denial) else str(refusal) if refusal is not None else None
+        entry = AuditEntry(
+            at=timestamp(clock.now()),
+            tenant_id=self._chain(tenant_id),
+            actor=self.actor.name,
+            method=self.actor.method.value,
+            operation=operation,
+            outcome=REJECTED if refusal is not None else ACCEPTED,
+            code=refusal.code if refusal is not None else None,
+            message=text[:_MAX_TEXT] if text is not None else None,
+            reason=reason[:_MAX_TEXT] if reason else None,
+            run_id=run_id,
+            signal_id=signal_id,
+            request_sha256=request_sha256,
+            plan_sha256=plan_sha256,
+        )
+        return AuditDraft(entry, self.key)
+
+    def _chain(self, tenant_id: str) -> str:
+        """Names that nobody configured do not make chains of their own."""
+        return tenant_id if self.tenants is None or tenant_id in self.tenants else DEFAULT_TENANT
+
+
+def error_of(denial: Denial, run_id: str | None) -> PodiumError:
+    match denial.code:
+        case "AUTHZ_TENANT_FORBIDDEN":
+            return RunNotFound(run_id) if run_id is not None else TenantForbidden(denial.text)
+        case "AUTHZ_REASON_REQUIRED":
+            return ReasonRequired(denial.text)
+        case _:
+            return NotAllowed(denial.text)
