@@ -39,3 +39,11 @@ def contract() -> None:
     from podium.nodes.schema import contract_schema
 
     click.echo(json.dumps(contract_schema(), indent=2))
+
+
+@schema.command()
+def signals() -> None:
+    """The schema of signals and what they carry, for programs that send them."""
+    from podium.operations.signal_payloads import signals_schema
+
+    click.echo(json.dumps(signals_schema(), indent=2))

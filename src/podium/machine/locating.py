@@ -1,7 +1,8 @@
 """Where a step is that a signal names: not reached yet, live, or over; and why a signal has no effect."""
 
-from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from podium.machine import graphs
 from podium.machine.agenda import Agenda
@@ -29,14 +30,10 @@ class Refusal(str):
         return made
 
 
-class Where(Enum):
-    UNKNOWN = auto()
-    AHEAD = auto()
-    LIVE = auto()
-    OVER = auto()
+Where: TypeAlias = Literal["unknown", "ahead", "live", "over"]
 
 
-class Location(NamedTuple):
+class Location(msgspec.Struct, frozen=True):
     where: Where
     visit: Visit | None = None
     # The list that it is in, if that is open.
@@ -44,8 +41,8 @@ class Location(NamedTuple):
     place: int = -1
 
 
-_AHEAD: Final = Location(Where.AHEAD)
-_OVER: Final = Location(Where.OVER)
+_AHEAD: Final = Location("ahead")
+_OVER: Final = Location("over")
 
 
 def step_at(m: Agenda, path: str) -> Step | None:
@@ -81,7 +78,7 @@ def _listed(names: list[str], most: int = 10) -> str:
 def locate(m: Agenda, path: str) -> Location:
     """Walks down along the path; a path without marks is every instance of the step."""
     if step_at(m, path) is None:
-        return Location(Where.UNKNOWN)
+        return Location("unknown")
     if m.root is None:
         return _AHEAD
     found = m.find_scope(path)
@@ -94,11 +91,11 @@ def locate(m: Agenda, path: str) -> Location:
 def _in_list(scope: Scope, index: int) -> Location:
     visit = scope.live.get(index)
     if visit is not None:
-        return Location(Where.LIVE, visit, scope, index)
+        return Location("live", visit, scope, index)
     if scope.graph is not None:
-        where = Where.AHEAD if scope.graph.states[index] == graphs.WAITING else Where.OVER
+        where: Where = "ahead" if scope.graph.states[index] == graphs.WAITING else "over"
         return Location(where, None, scope, index)
-    return Location(Where.OVER if index in scope.visits else Where.AHEAD, None, scope, index)
+    return Location("over" if index in scope.visits else "ahead", None, scope, index)
 
 
 def _outside(m: Agenda, path: str, outer: str) -> Location:

@@ -17,7 +17,6 @@ from podium.machine.locating import (
     RUNNING,
     TERMINAL,
     Refusal,
-    Where,
     locate,
     may_come_back,
     step_at,
@@ -59,7 +58,7 @@ def objection(m: Agenda, signal_type: str, body: dict[str, Any]) -> Refusal | No
         return None
     path = str(body.get("stepId") or "")
     found = locate(m, path)
-    return _is_over(path) if found.where is Where.OVER and not may_come_back(m) else None
+    return _is_over(path) if found.where == "over" and not may_come_back(m) else None
 
 
 def _pause(m: Agenda, _body: dict[str, Any], facts: dict[str, Any]) -> str:
@@ -119,9 +118,9 @@ _RETRIED: Final = {False: ("failure", "timeout"), True: ("failure", "timeout", "
 def _retry_ended(m: Agenda, path: str, *, force: bool) -> str:
     found = locate(m, path)
     match found.where:
-        case Where.UNKNOWN:
+        case "unknown":
             return unknown_step(m, path)
-        case Where.AHEAD:
+        case "ahead":
             return Refusal(f"step {path!r} has not been reached yet", NOT_TERMINAL)
     if found.scope is not None and found.scope.graph is not None:
         node = found.scope.block.nodes[found.place]
@@ -163,12 +162,12 @@ def _skip_step(m: Agenda, body: dict[str, Any], _facts: dict[str, Any]) -> str:
 def _skip_later(m: Agenda, path: str) -> str:
     """Noted in its list, for when the flow gets there."""
     found = locate(m, path)
-    if found.where is Where.UNKNOWN:
+    if found.where == "unknown":
         return unknown_step(m, path)
     scope = found.scope
-    if scope is None and found.where is Where.AHEAD:
+    if scope is None and found.where == "ahead":
         return Refusal(f"what step {path!r} is in has not started yet; send the signal when it has")
-    if scope is None or (scope.graph is not None and found.where is Where.OVER):
+    if scope is None or (scope.graph is not None and found.where == "over"):
         return _is_over(path)
     scope.skips = (scope.skips or set()) | {found.place}
     return ""
@@ -300,7 +299,7 @@ def _has_no_next_attempt(m: Agenda, path: str) -> bool:
     found = locate(m, path)
     if may_come_back(m):
         return False
-    if found.where is Where.OVER:
+    if found.where == "over":
         graph = found.scope.graph if found.scope is not None else None
         return graph is None or graph.states[found.place] not in (graphs.BAD, graphs.LEFT_OUT)
     outcome = found.visit.outcome if found.visit is not None and found.visit.phase is Phase.SETTLED else None

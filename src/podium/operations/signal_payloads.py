@@ -10,6 +10,7 @@ from typing import Any, Final
 from podium.errors import PodiumError
 from podium.expressions.small_schema import Schema, first_problem
 from podium.log.events import encode_payload
+from podium.plan.overrides import KEYS, MAX_TARGET
 
 MAX_BYTES: Final = 64 * 1024
 _MAX_STEP_ID: Final = 1024
@@ -25,6 +26,10 @@ class InvalidSignal(PodiumError):
 def _object(*required: str, **properties: Any) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     return schema | ({"required": [*required]} if required else {})
+
+
+def _signal(effect: str, *required: str, **properties: Any) -> dict[str, Any]:
+    return {"description": effect, **_object(*required, **properties)}
 
 
 def _reason(most: int = 1000, least: int = 0) -> Schema:
@@ -47,37 +52,106 @@ _PARAMS: Final = _object(
     # The budgets of a workflow that replaces that of the run, by path; sent by `podium resume --workflow`.
     written={"type": "object", "additionalProperties": {**_BUDGET, "type": ["object", "null"]}},
 )
-_ANSWER: Final = _object(
-    stepId=_STEP,
-    form={"type": "object"},
-    planSha256={"type": "string", "minLength": 64, "maxLength": 64},
-    reason=_reason(),
-    to=_STEP,
-    claimedBy={"type": "string", "maxLength": _MAX_CLAIMED_NAME},
-)
+_ANSWER: Final[dict[str, Any]] = {
+    "stepId": _STEP,
+    "form": {"type": "object"},
+    "planSha256": {"type": "string", "minLength": 64, "maxLength": 64},
+    "reason": _reason(),
+    "to": _STEP,
+    "claimedBy": {"type": "string", "maxLength": _MAX_CLAIMED_NAME},
+}
 SCHEMAS: Final[Mapping[str, Schema]] = {
-    "PAUSE": _object(reason=_reason(500)),
-    "RESUME": _object(),
-    "CANCEL": _object(reason=_reason(500)),
-    "RETRY_STEP": _object("stepId", stepId=_STEP, force=_FLAG),
-    "RETRY_RUN": _object(reason=_reason(), force=_FLAG),
-    "SKIP_STEP": _object("stepId", stepId=_STEP, reason=_reason()),
-    "APPROVE": _ANSWER,
-    "REJECT": _ANSWER,
-    "UPDATE_PARAMS": _object("params", params=_PARAMS, reason=_reason()),
-    "INJECT_OVERRIDE": _object(
-        "stepId", "override", stepId=_STEP, override={"type": "object", "minProperties": 1}, reason=_reason()
+    "PAUSE": _signal("Running steps finish, no new ones start.", reason=_reason(500)),
+    "RESUME": _signal("A paused run continues, and one whose budget was raised."),
+    "CANCEL": _signal(
+        "Running steps are asked to end, then killed; `finally` runs. A second one stops `finally`, too.",
+        reason=_reason(500),
     ),
-    "UPDATE_TARGET": _object(
+    "RETRY_STEP": _signal(
+        "The next attempt of a step starts now: of one that waits for its next try, has failed and waits for an "
+        "operator, is in doubt, failed while the run is paused, or failed in an open graph; dependants that were "
+        "skipped wait for it again. With `force` also of a step that completed: while the run is paused right after "
+        "it or, in an open graph, as long as no dependant has started.",
+        "stepId",
+        stepId=_STEP,
+        force=_FLAG,
+    ),
+    "RETRY_RUN": _signal(
+        "A run that has ended is run again, as a new run; the old one stays as it is.",
+        reason=_reason(),
+        force=_FLAG,
+    ),
+    "SKIP_STEP": _signal(
+        "A step that has not started, or has failed and waits, is skipped.",
+        "stepId",
+        stepId=_STEP,
+        reason=_reason(),
+    ),
+    "APPROVE": _signal(
+        "Yes to an approval step (`form`: its answers), to the start of a run that needs an approval (`planSha256`: "
+        "the plan it is for), or: a step in doubt did happen.",
+        **_ANSWER,
+    ),
+    "REJECT": _signal(
+        "No to the same; `to` names the step of the list at which the flow continues instead.", **_ANSWER
+    ),
+    "UPDATE_PARAMS": _signal(
+        "Changes context variables, the budget of the run and budgets of open steps (by path), for what is evaluated "
+        "later; null takes a limit away. Releases no hold: RESUME does.",
+        "params",
+        params=_PARAMS,
+        reason=_reason(),
+    ),
+    "INJECT_OVERRIDE": _signal(
+        "Changes keys of a step for the attempts that are launched from now on. Releases no hold.",
+        "stepId",
+        "override",
+        stepId=_STEP,
+        override={**_object(**KEYS), "minProperties": 1},
+        reason=_reason(),
+    ),
+    "UPDATE_TARGET": _signal(
+        "Changes where a step does its work, for the attempts that are launched from now on. Releases no hold.",
         "stepId",
         "newTarget",
         stepId=_STEP,
-        newTarget={"type": "string", "minLength": 1, "maxLength": 2000},
+        newTarget={"type": "string", "minLength": 1, "maxLength": MAX_TARGET},
         reason=_reason(),
     ),
-    "EMERGENCY_STOP": _object("reason", reason=_reason(least=1), forceKill=_FLAG),
-    "ESCALATE_ALERT": _object("level", level={"type": "string", "enum": ["P1", "P2"]}, note=_reason()),
+    "EMERGENCY_STOP": _signal(
+        "The run is stopped without `_error` and `finally`; its processes are killed, unless `forceKill` is false: "
+        "then they are asked to end first, as by CANCEL.",
+        "reason",
+        reason=_reason(least=1),
+        forceKill=_FLAG,
+    ),
+    "ESCALATE_ALERT": _signal(
+        "An alert is raised for the run; the run itself is not changed.",
+        "level",
+        level={"type": "string", "enum": ["P1", "P2"]},
+        note=_reason(),
+    ),
 }
+
+
+def signals_schema() -> dict[str, Any]:
+    """JSON Schema of a signal with its payload, for programs that send them."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Signal to a run of Podium",
+        "oneOf": [
+            {
+                "type": "object",
+                "required": ["signalType", "payload"],
+                "properties": {
+                    "signalId": {"type": "string", "maxLength": 128},
+                    "signalType": {"const": name},
+                    "payload": dict(schema),
+                },
+            }
+            for name, schema in SCHEMAS.items()
+        ],
+    }
 
 
 def check_payload(signal_type: str, payload: dict[str, Any]) -> None:

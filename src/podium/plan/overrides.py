@@ -63,7 +63,7 @@ TARGETS: Final[Mapping[type, str]] = {
     Agent: "provider, or provider/model",
     Approval: "assignee",
 }
-_MAX_TARGET: Final = 2000
+MAX_TARGET: Final = 2000
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PROVIDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -112,8 +112,8 @@ def target_problem(step: Step, target: str) -> str | None:
     body = step.body
     if type(body) not in TARGETS:
         return f"a step of kind {kind_of(body)!r} has no target"
-    if not target or len(target) > _MAX_TARGET or any(ord(letter) < 32 for letter in target):
-        return f"the new target has to be a text of 1 to {_MAX_TARGET} characters without control characters"
+    if not target or len(target) > MAX_TARGET or any(ord(letter) < 32 for letter in target):
+        return f"the new target has to be a text of 1 to {MAX_TARGET} characters without control characters"
     if isinstance(body, Http):
         return _url_problem(target)
     if isinstance(body, Agent):
