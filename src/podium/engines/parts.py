@@ -111,8 +111,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
 
     async def fetch_secrets(self, plan: Plan) -> None:
         """Beside the event loop: a source may take long to answer, and other runs of this process continue."""
-        names = _secret_names(plan)
-        if names and isinstance(self.secrets, SecretLookup):
+        if isinstance(self.secrets, SecretLookup) and (names := _secret_names(plan)):
             await asyncio.to_thread(self.secrets.prefetch, names)
 
     async def reach_bucket(self) -> None:

@@ -53,7 +53,8 @@ def _has_other_numbers(written: bytes) -> bool:
 
 _TEXTS: Final = lazy_pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 _BEYOND_UFFFF: Final = lazy_pattern(rb"[\xf0-\xff]")
-_DIFFERS: Final = lazy_pattern(rb"[0-9](?:[.eE]|[0-9]{15})")
+# Digits at the beginning or after `:`, `,`, `[` or `-`, as numbers are; those of a hash are not looked at.
+_DIFFERS: Final = lazy_pattern(rb"[0-9](?<![^:,\[-].)(?:[0-9]*[.eE]|[0-9]{15})")
 
 
 def comes_back(value: Any) -> bool:

@@ -96,6 +96,22 @@ def test_what_has_no_json_is_refused(value: object) -> None:
         canonical_json([value, 1.5])
 
 
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (2.0, b"2"),
+        (-2.0, b"-2"),
+        ([2.0], b"[2]"),
+        ([1, 12.0], b"[1,12]"),
+        ({"a": 2.0}, b'{"a":2}'),
+        ({"a": [1, {"b": -12.0}]}, b'{"a":[1,{"b":-12}]}'),
+        ({"a": "3e5", "b": 1e5}, b'{"a":"3e5","b":100000}'),
+    ],
+)
+def test_a_fraction_is_found_wherever_it_is(value: object, written: bytes) -> None:
+    assert canonical_json(value) == written
+
+
 def test_texts_that_look_like_numbers_are_texts() -> None:
     value = {"a": "1.0 and 12345678901234567890", "b": 'quoted "1e5"', "c": "\\"}
     assert canonical_json(value) == b'{"a":"1.0 and 12345678901234567890","b":"quoted \\"1e5\\"","c":"\\\\"}'
