@@ -250,12 +250,8 @@ def temporal_engine(
 
 def temporal_connection(address: str | None, namespace: str | None, queue: str | None) -> "Connection":
     """What is not given comes from the environment, as for the commands."""
-    from podium.engines.temporal.connection import (
-        DEFAULT_ADDRESS,
-        DEFAULT_NAMESPACE,
-        DEFAULT_QUEUE,
-        Connection,
-    )
+    from podium.engines.temporal import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, DEFAULT_QUEUE
+    from podium.engines.temporal.connection import Connection
 
     return Connection(
         address or os.environ.get("PODIUM_TEMPORAL_ADDRESS") or DEFAULT_ADDRESS,

@@ -24,7 +24,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import podium.cli.running  # imported before the forks
+import podium.cli.resuming  # imported before the forks
+import podium.cli.running
 import podium.engines.local
 import podium.stores.sqlite  # noqa: F401
 from podium.cli.app import run as podium_run

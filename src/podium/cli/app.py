@@ -111,8 +111,8 @@ COMPLETE_VARIABLE: Final = "_PODIUM_COMPLETE"
 # name: (module, attribute, first line of its help)
 _COMMANDS: Final = {
     "run": ("podium.cli.running", "run", "Run a workflow and wait for its end."),
-    "resume": ("podium.cli.running", "resume", "Resume a stopped run."),
-    "rerun": ("podium.cli.running", "rerun", "Run again from a step on, as a new run."),
+    "resume": ("podium.cli.resuming", "resume", "Resume a stopped run."),
+    "rerun": ("podium.cli.resuming", "rerun", "Run again from a step on, as a new run."),
     "why": ("podium.cli.inspect", "why", "Say what a run waits for."),
     "logs": ("podium.cli.inspect", "logs", "Print what the steps of a run wrote."),
     "report": ("podium.cli.inspect", "report", "Summarize a run."),

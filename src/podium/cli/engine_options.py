@@ -3,19 +3,17 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from podium.cli.hints import remember_place
 from podium.cli.paths import GivenPath
-from podium.engines.temporal.connection import (
-    DEFAULT_ADDRESS,
-    DEFAULT_NAMESPACE,
-    DEFAULT_QUEUE,
-    Connection,
-)
+from podium.engines.temporal import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, DEFAULT_QUEUE
 from podium.errors import InvalidConfiguration
+
+if TYPE_CHECKING:
+    from podium.engines.temporal.connection import Connection
 
 Command: TypeAlias = Callable[..., Any]
 _META = "podium.engine"
@@ -31,7 +29,10 @@ class EngineChoice:
         self.api_key_file: Path | None = None
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> "Connection":
+        # A local run needs none.
+        from podium.engines.temporal.connection import Connection
+
         return Connection(**self.facts, api_key=self.api_key)
 
     @property

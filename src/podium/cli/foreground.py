@@ -16,9 +16,10 @@ from podium.cli.engine_options import chosen_engine
 from podium.cli.env_files import env_file_option
 from podium.cli.hints import given_runs, print_causes, print_notice, print_reason, say
 from podium.cli.interrupts import interruptible
-from podium.cli.output import surviving, surviving_lost_output
+from podium.cli.output import print_diagnostics, surviving, surviving_lost_output
 from podium.cli.paths import GivenPath
 from podium.cli.progress import JsonLines, ProgressView, Quiet, progress_view
+from podium.cli.reading import read_file
 from podium.cli.storing import store_option
 from podium.errors import RunNotFound
 from podium.log.engines import LOCAL
@@ -29,6 +30,7 @@ from podium.operations.parts import Parts
 from podium.operations.persons_turn import PersonsTurn
 from podium.operations.reopened import Reopened
 from podium.operations.start import start_run
+from podium.operations.workflows import load_workflow
 from podium.permissions import readable_by_others
 from podium.plan.plan import Plan
 from podium.ports.engine import LEFT, Engine, Notice, Observer, RunEnded, RunRequest
@@ -36,6 +38,7 @@ from podium.ports.store import Store
 from podium.runtime.checkpoints import notes_of
 from podium.text import visible
 from podium.wiring import (
+    installed_providers,
     open_store,
     recordings_in,
     runs_folder,
@@ -61,6 +64,11 @@ class Options(TypedDict):
     no_wait: bool
     env_files: tuple[Path, ...]
     store: str | None
+
+
+signature_option = click.option(
+    "--signature", metavar="FILE", help="The signatures of the plan, as `podium sign` writes them."
+)
 
 
 def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
@@ -92,6 +100,21 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def read_signatures(file: str) -> bytes:
+    from podium.access.signatures import MAX_BYTES
+
+    return read_file(file, MAX_BYTES)[1]
+
+
+def compiled_workflow(content: bytes, name: str, workspace: Path | None = None) -> Plan | None:
+    """The plan of a workflow. Its problems are printed."""
+    reading = load_workflow(
+        content, name, workspace=workspace, missing_is_error=True, installed_providers=installed_providers
+    )
+    print_diagnostics(reading.diagnostics, reading.omitted)
+    return reading.plan
 
 
 class Foreground:

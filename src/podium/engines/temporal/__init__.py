@@ -9,3 +9,11 @@
 The log stays in Podium's store. Whoever does something appends it there, and the workflow folds the log: Temporal holds
 who is to do what next, timers, and which worker has died.
 """
+
+from typing import Final
+
+# Options of every command that drives runs, also of those on the local engine: so they are here, and not in
+# `connection.py`.
+DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
+DEFAULT_NAMESPACE: Final = "default"
+DEFAULT_QUEUE: Final = "podium"

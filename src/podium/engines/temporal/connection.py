@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-DEFAULT_ADDRESS: Final = "127.0.0.1:7233"
-DEFAULT_NAMESPACE: Final = "default"
-DEFAULT_QUEUE: Final = "podium"
+from podium.engines.temporal import DEFAULT_ADDRESS, DEFAULT_NAMESPACE, DEFAULT_QUEUE
 
 
 class Connection(msgspec.Struct, frozen=True):
