@@ -160,6 +160,7 @@ class StartOptions(TypedDict, total=False):
     workspace: str | Path | None
     needs_approval: bool
     no_wait: bool
+    signature: str | Path | None
 
 
 class ResumeOptions(TypedDict, total=False):
@@ -170,6 +171,7 @@ class ResumeOptions(TypedDict, total=False):
     budgets: Sequence[str]
     workspace: str | Path | None
     no_wait: bool
+    signature: str | Path | None
 
 
 class RunOptions(OpenOptions, StartOptions, total=False):
@@ -178,6 +180,16 @@ class RunOptions(OpenOptions, StartOptions, total=False):
 
 class ResumeRunOptions(OpenOptions, ResumeOptions, total=False):
     """What `resume` takes."""
+
+
+def _read_signatures(file: str | Path | None) -> bytes | None:
+    """Raises OSError."""
+    if file is None:
+        return None
+    from podium.access.signatures import MAX_BYTES as MAX_SIGNATURE_BYTES
+
+    with Path(file).open("rb") as opened:
+        return opened.read(MAX_SIGNATURE_BYTES + 1)
 
 
 _log: Final = logging.getLogger("podium")
@@ -391,13 +403,15 @@ class Podium:
         workspace: str | Path | None = None,
         needs_approval: bool = False,
         no_wait: bool = False,
+        signature: str | Path | None = None,
     ) -> Run:
         """Create a run and drive it in the background. Raises `PodiumError` for everything known beforehand.
 
         `if_exists`: "resume" continues the run with this id, if it has been created with the same workflow and inputs;
         one that has completed is returned as it is. `workspace`: where commands run, by default the current folder.
         `needs_approval`: it starts only when its plan was approved (`Run.approve`), also if the workflow does not ask
-        for it. `no_wait`: leave the run as soon as only a person can make progress.
+        for it. `no_wait`: leave the run as soon as only a person can make progress. `signature`: a file that
+        `podium sign` wrote.
         """
         flow = self._workflow(workflow, workspace)
         given = check_inputs(inputs or {}, flow.plan.workflow)
@@ -407,7 +421,15 @@ class Podium:
                 return existing
         folder = Path(workspace) if workspace is not None else Path.cwd()
         await self._parts.require_needs(flow.plan, folder)
-        request = RunRequest(flow.plan, given, run_id, flow.source, folder, needs_approval=needs_approval)
+        request = RunRequest(
+            flow.plan,
+            given,
+            run_id,
+            flow.source,
+            folder,
+            needs_approval=needs_approval,
+            signatures=_read_signatures(signature),
+        )
         return await self._start(request, no_wait=no_wait)
 
     async def resume(
@@ -419,11 +441,13 @@ class Podium:
         budgets: Sequence[str] = (),
         workspace: str | Path | None = None,
         no_wait: bool = False,
+        signature: str | Path | None = None,
     ) -> Run:
         """Continue a run that was interrupted, paused, cancelled, has failed or is out of budget, and drive it here.
 
-        `workflow`, `force`, `budgets` (`"usd=5"`) and `workspace` are those of `podium resume`. Raises `RunLocked` if
-        another process drives the run; one that it has paused continues there, and is followed.
+        `workflow`, `force`, `budgets` (`"usd=5"`), `workspace` and `signature` (of the workflow) are those of
+        `podium resume`. Raises `RunLocked` if another process drives the run; one that it has paused continues there,
+        and is followed.
         """
         from podium.operations.budgets import parse_budget
 
@@ -431,7 +455,9 @@ class Podium:
         ready = await resume_run(
             self._parts,
             run_id,
-            workflow=Replacement(flow.plan, flow.source, force) if flow is not None else None,
+            workflow=Replacement(flow.plan, flow.source, force, _read_signatures(signature))
+            if flow is not None
+            else None,
             budgets=parse_budget(budgets) if budgets else None,
             workspace=Path(workspace) if workspace is not None else None,
         )
@@ -442,12 +468,19 @@ class Podium:
         return run
 
     async def rerun(
-        self, run_id: str, *, from_step: str | None = None, new_id: str | None = None, no_wait: bool = False
+        self,
+        run_id: str,
+        *,
+        from_step: str | None = None,
+        new_id: str | None = None,
+        no_wait: bool = False,
+        signature: str | Path | None = None,
     ) -> Run:
         """A new run of what was run before, from a step on or from the start. The earlier run stays as it is."""
         from podium.operations.rerunning import rerun_request
 
-        request = await rerun_request(self._parts, run_id, from_step, new_id)
+        signatures = _read_signatures(signature)
+        request = await rerun_request(self._parts, run_id, from_step, new_id, signatures=signatures)
         return await self._start(request, no_wait=no_wait)
 
     @property

@@ -440,8 +440,12 @@ def signing_rules() -> "SigningRules | None":
     return SigningRules(access.policy, lambda uri: plan_loader().fetch_signatures(uri))
 
 
-def trusted_keys() -> "Mapping[str, TrustedKey]":
-    """The keys that may sign plans: those that the configuration lists."""
+def trusted_keys(content: bytes | None = None, name: str = "") -> "Mapping[str, TrustedKey]":
+    """The keys that may sign plans: those that the configuration lists, or a file with this content."""
+    if content is not None:
+        from podium.configuration.access_keys import read_keys_file
+
+        return read_keys_file(content, name)
     access = configuration().access
     return access.policy.keys if access is not None else {}
 

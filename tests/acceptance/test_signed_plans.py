@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import podium
 from tests.acceptance.podium import Place
 
 WORKFLOW = """
@@ -483,3 +484,46 @@ def test_without_the_package_unsigned_runs_work_and_signatures_say_what_to_insta
         assert "EXTRA_MISSING" in refused.stderr
         assert "pip install 'podium[signing]'" in refused.stderr
     assert place.built == "built\n"
+
+
+# --- keys for those who only verify ----------------------------------------------------------------
+
+
+def test_keys_in_a_file_are_trusted_instead_of_those_of_the_configuration(place: SigningPlace) -> None:
+    place.trust("release")
+    place.sign("release")
+    (place.folder / "keys.yaml").write_text(
+        f"keys:\n  release: {{public: {place.keys['release']}, tenants: [acme]}}\n"
+    )
+    place.run("verify", "w.yaml", "--keys", "keys.yaml")
+    place.run("verify", "w.yaml", "--keys", "keys.yaml", "--tenant", "acme")
+    place.refused("PLAN_SIGNER_UNKNOWN", "verify", "w.yaml", "--keys", "keys.yaml", "--tenant", "default")
+    (place.folder / "keys.yaml").write_text(
+        f"keys:\n  release: {{public: {place.keys['release']}, expires: 2020-01-01}}\n"
+    )
+    place.refused("PLAN_KEY_EXPIRED", "verify", "w.yaml", "--keys", "keys.yaml")
+    (place.folder / "keys.yaml").write_text("keys:\n  other: {public: ed25519:AAAA}\nrelease: 1\n")
+    wrong = place.run("verify", "w.yaml", "--keys", "keys.yaml", code=78).stderr
+    assert "keys.yaml:2:11: `access.keys.other.public` is 3 bytes" in wrong
+    assert "keys.yaml:3:1: 'release' is not a setting. Settings: keys" in wrong
+    (place.folder / "keys.yaml").write_text("nothing\n")
+    assert "lists no keys" in place.run("verify", "w.yaml", "--keys", "keys.yaml", code=78).stderr
+
+
+# --- Python ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("SG05")
+def test_a_python_program_gives_the_signature_too(
+    place: SigningPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.trust("release")
+    place.sign("release")
+    monkeypatch.setenv("PODIUM_CONFIG", place.environment["PODIUM_CONFIG"])
+    monkeypatch.chdir(place.folder)
+    with pytest.raises(podium.PodiumError) as refused:
+        podium.run("w.yaml")
+    assert refused.value.code == "PLAN_NOT_SIGNED"
+    assert podium.run("w.yaml", run_id="r", signature="w.yaml.sig").status == "completed"
+    assert place.built == "built\n"
+    assert place.signed_by("r") == ["release"]

@@ -1,6 +1,8 @@
 """Plans of runs on Temporal: the worker verifies again what the client has verified, and a wrong plan runs nothing."""
 
 import contextlib
+import os
+import pwd
 import sqlite3
 from hashlib import sha256
 from pathlib import Path
@@ -54,3 +56,37 @@ def test_a_plan_that_was_changed_in_the_store_fails_the_run_and_runs_nothing(sit
     assert error is not None
     assert error.code.startswith("PLAN_")
     assert not (site.workspace / "bad.txt").exists()
+
+
+@pytest.mark.rule("SG05", "SG08")
+def test_on_temporal_too_a_run_starts_only_with_a_valid_signature(site: Site, tmp_path: Path) -> None:
+    plan, _ = _published(site, tmp_path)
+    printed = site.podium("sign", "--new-key", "release.pem").stdout
+    public = printed.split("public: ")[1].strip().rstrip("}")
+    (tmp_path / "audit.key").write_bytes(b"k" * 32)
+    (tmp_path / "audit.key").chmod(0o600)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"plans: {{file_root: {plan.parent}}}\n"
+        "access:\n"
+        "  audit_key: file:audit.key\n"
+        f"  tenants: {{default: {{users: {{{user}: admin}}, signature: required}}}}\n"
+        f"  keys: {{release: {{public: {public}}}}}\n"
+    )
+    config.chmod(0o600)
+    site.start_worker()
+    site.podium("sign", "--new-key", "stranger.pem")
+    site.podium("sign", "w.yaml", "--key", "stranger.pem")
+    reference = f"{plan.as_uri()}#sha256={sha256(plan.read_bytes()).hexdigest()}"
+    for command in (
+        ("run", "w.yaml"),
+        ("run", "--plan", reference),
+        ("run", "w.yaml", "--signature", "w.yaml.sig"),
+    ):
+        site.podium(*command, "--run-id", "r", *site.options, code=77)
+    assert not (site.workspace / "ran.txt").exists()
+    site.podium("publish", "w.yaml", "--to", plan.as_uri(), "--key", "release.pem")
+    site.podium("run", "--plan", reference, "--run-id", "r", *site.options)
+    assert (site.workspace / "ran.txt").exists()
+    assert "signed   by release" in site.podium("runs", "show", "r", "--store", site.store).stdout

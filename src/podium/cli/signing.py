@@ -101,6 +101,9 @@ def sign(
     metavar="[ID=]ed25519:BASE64",
     help="A key to trust instead of those of the configuration file; repeat it for more.",
 )
+@click.option(
+    "--keys", "keys_file", metavar="FILE", help="Trust the keys in this file, which lists them under `keys:`."
+)
 @click.option("--tenant", help="Accept only keys that are trusted in this tenant.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @_WORKSPACE
@@ -108,13 +111,14 @@ def verify(
     plan: str,
     signature: str | None,
     keys: tuple[str, ...],
+    keys_file: str | None,
     tenant: str | None,
     as_json: bool,
     workspace: Path | None,
 ) -> int:
     """Check PLAN and its signatures. PLAN is what `podium sign` takes; no store and no server are needed.
 
-    Trusted keys are those of `access.keys` in the configuration file, or those given with --key.
+    Trusted keys are those of `access.keys` in the configuration file, or instead those given with --key and --keys.
 
     Exit codes: 0 if the plan is valid and a trusted key has signed it, 65 if the plan or the file of signatures cannot
     be read, 77 if no signature is valid.
@@ -124,7 +128,7 @@ def verify(
       podium verify release.yaml
       podium verify release.plan.json --signature release.sig --key ed25519:AAAA...
     """
-    trusted = TrustedKeys(unnamed=(), named=trusted_keys()) if not keys else _given_keys(keys)
+    trusted = _trusted(keys, keys_file)
     found = read_given_plan(plan, workspace)
     if found is None:
         return INVALID_FILE
@@ -189,6 +193,16 @@ def _make_key(file: Path, key_id: str | None) -> int:
     click.echo("\naccess:\n  keys:")
     click.echo(f"    {name if is_key_id(name) else 'NAME'}: {{public: {public_text(key.public)}}}")
     return 0
+
+
+def _trusted(given: Sequence[str], file: str | None) -> TrustedKeys:
+    if not given and file is None:
+        return TrustedKeys(trusted_keys())
+    keys = _given_keys(given)
+    if file is None:
+        return keys
+    name, content = read_file(file)
+    return TrustedKeys({**trusted_keys(content, name), **keys.named}, keys.unnamed)
 
 
 def _given_keys(given: Sequence[str]) -> TrustedKeys:

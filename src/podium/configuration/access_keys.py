@@ -9,12 +9,17 @@ from podium.access.keys import is_weak
 from podium.access.policy import TenantRules, TrustedKey
 from podium.configuration.problems import Problems
 from podium.configuration.values import is_id, read_ids, section
+from podium.errors import InvalidConfiguration
 from podium.language.diagnostics import did_you_mean
+from podium.language.reader import read_yaml
 from podium.language.tree import Entry, Scalar, Sequence
+from podium.language.tree import Mapping as Written
 from podium.log.times import Timestamp, parse_moment
+from podium.text import shortened
 
 _KEYS: Final = ("expires", "public", "tenants")
 _RIGHT: Final = "write a mapping of keys, like {release-2027: {public: ed25519:BASE64}}"
+_FILE: Final = "write `keys:` with the lines that `podium sign --new-key` prints"
 _ONE: Final = "write a mapping, like {public: ed25519:BASE64, expires: 2027-01-01, tenants: [acme]}"
 _PUBLIC: Final = "write ed25519: and the 32 bytes of a public key in Base64"
 _DATE: Final = "write a date, like 2027-01-01, or a moment with its time zone, like 2027-01-01T12:00:00Z"
@@ -22,8 +27,9 @@ _BYTES: Final = 32
 
 
 def read_keys(
-    entry: Entry | None, tenants: Mapping[str, TenantRules], problems: Problems
+    entry: Entry | None, tenants: Mapping[str, TenantRules] | None, problems: Problems
 ) -> Mapping[str, TrustedKey]:
+    """`tenants`: those that keys may be for; None: any."""
     keys: dict[str, TrustedKey] = {}
     given = section(entry, "access.keys", _RIGHT, problems) if entry is not None else None
     for name, one in (given or {}).items():
@@ -38,8 +44,22 @@ def read_keys(
     return keys
 
 
+def read_keys_file(content: bytes, name: str) -> Mapping[str, TrustedKey]:
+    """A file that lists keys and nothing else, under `keys:`. Raises `InvalidConfiguration`."""
+    document = read_yaml(content, name)
+    problems = Problems(document.source)
+    if document.report.diagnostics or not isinstance(document.root, Written):
+        found = "; ".join(str(one).split("\n")[0] for one in document.report.diagnostics)
+        raise InvalidConfiguration(found or f"{shortened(name, 200)!r} lists no keys; {_FILE}")
+    entries = document.root.entries
+    problems.unknown(entries, ("keys",))
+    keys = read_keys(entries.get("keys"), None, problems)
+    problems.require_none()
+    return keys
+
+
 def _key(
-    name: str, entry: Entry, tenants: Mapping[str, TenantRules], problems: Problems
+    name: str, entry: Entry, tenants: Mapping[str, TenantRules] | None, problems: Problems
 ) -> TrustedKey | None:
     of = f"access.keys.{name}"
     entries = section(entry, of, _ONE, problems)
@@ -94,7 +114,7 @@ def _expires(entry: Entry | None, of: str, problems: Problems) -> Timestamp | No
 
 
 def _tenants(
-    entry: Entry | None, of: str, tenants: Mapping[str, TenantRules], problems: Problems
+    entry: Entry | None, of: str, tenants: Mapping[str, TenantRules] | None, problems: Problems
 ) -> frozenset[str]:
     if entry is None:
         return frozenset()
@@ -105,7 +125,7 @@ def _tenants(
         return frozenset()
     named = list(read_ids(entry.value.items, "tenant", f"{of}.tenants", problems))
     for node, name in named:
-        if name not in tenants:
+        if tenants is not None and name not in tenants:
             near = did_you_mean(name, tenants)
             problems.add_at(
                 node,
