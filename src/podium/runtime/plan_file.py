@@ -105,7 +105,8 @@ async def replace_plan(
     """Under the run's lock. The store changes at once; killed before its directory does, that is mended later."""
     before, after = await _kept(contents, directory, run, PLAN), plan_bytes(plan)
     assert before is not None
-    if before == after:
+    had = await _kept(contents, directory, run, SIGNATURES)
+    if before == after and signatures in (None, had):
         return
     listed = await _replacements(contents, directory, run)
     one = Replacement(sha256(before).hexdigest(), sha256(after).hexdigest(), at, forced, signed_by)
@@ -114,8 +115,9 @@ async def replace_plan(
         REPLACED: msgspec.json.format(msgspec.json.encode([*listed, one])),
         PLAN: after,
         WORKFLOW: source,
-        SIGNATURES: signatures if signatures is not None else b"[]",
     }
+    if signatures is not None or had is not None:
+        files[SIGNATURES] = signatures if signatures is not None else b"[]"
     await contents.keep(run.identity.run_id, files)
     for name, content in files.items():
         write_atomically(directory.path / name, content, durable=False)

@@ -278,8 +278,25 @@ def test_a_run_that_was_created_before_the_rule_does_not_start_unsigned(world: W
                 await start
             assert refused.value.code == "PLAN_NOT_SIGNED"
         assert world.begun == []
-        signed = Replacement(PLAN_B, b"", signatures=world.signatures(PLAN_B))
-        assert (await resume_run(world.parts(), "r", workflow=signed)).run_id == "r"
+        for plan in (PLAN_A, PLAN_B):
+            signed = Replacement(plan, b"", signatures=world.signatures(plan))
+            assert (await resume_run(world.parts(), "r", workflow=signed)).run_id == "r"
+            view = await show_run(world.store, world.clock, "default", "r")
+            assert [by.key_id for by in view.signed_by] == ["k1"]
+
+    asyncio.run(work())
+
+
+@pytest.mark.rule("SG07")
+def test_a_signature_is_not_kept_for_a_workflow_that_takes_the_place_of_the_signed_one(world: World) -> None:
+    async def work() -> None:
+        parts = world.parts(required=False)
+        await start_run(parts, world.request(signatures=world.signatures()))
+        await resume_run(parts, "r", workflow=Replacement(PLAN_B, b""))
+        assert (await show_run(world.store, world.clock, "default", "r")).signed_by == ()
+        with pytest.raises(PodiumError) as refused:
+            await resume_run(world.parts(), "r")
+        assert refused.value.code == "PLAN_NOT_SIGNED"
 
     asyncio.run(work())
 
