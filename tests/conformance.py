@@ -19,6 +19,13 @@ TESTS = Path(__file__).parent
 TABLES = TESTS.parent / "docs" / "conformance"
 # The promises of stores are published, so their rules are listed here and not marked there.
 RULES_OF_PROMISES = {
+    "a_decision_is_recorded_with_its_events": ("G36",),
+    "a_refused_append_records_no_decision": ("G36",),
+    "repeated_events_are_not_decided_again": ("G36",),
+    "each_tenant_has_a_chain_of_its_own": ("G36",),
+    "each_record_is_sealed_with_the_key_of_its_time": ("G36",),
+    "decisions_at_the_same_time_make_one_chain": ("G36",),
+    "audit_records_outlive_their_run": ("G36",),
     "the_worker_whose_attempt_was_taken_over_is_fenced_off": ("G45",),
     "a_worker_that_starts_an_attempt_again_gets_the_next_generation": ("G06", "G45"),
     "an_attempt_that_has_ended_is_answered_with_its_end": ("G13",),

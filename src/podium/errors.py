@@ -108,6 +108,7 @@
     ├── InvalidSignal                operations/signal_payloads.py   a form or a signal with unexpected content
     ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow
     ├── InvalidExport                operations/transfer.py          a file that is not a usable export
+    ├── InvalidAuditKey              operations/audit_keys.py        a key that could be guessed
     ├── StoreExists                  operations/rebuilding.py        a store is rebuilt only where none exists
     ├── UnknownBus                   wiring.py                       unsupported address of a bus
     ├── UnknownStore                 wiring.py                       unsupported store URL

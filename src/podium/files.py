@@ -7,7 +7,7 @@ refused, by what was opened: a name may lead elsewhere a moment later.
 import os
 import stat
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from podium.errors import PodiumError
 from podium.text import without_credentials
@@ -28,30 +28,36 @@ class FileNotUsable(PodiumError):
     code = "FILE_NOT_USABLE"
 
 
-def read_regular(path: Path, *, max_bytes: int, what: str, private: bool = False) -> bytes:
-    """The content of a file. `what`: what it should hold, for the message. Raises `FileNotUsable` and OSError.
+def open_regular(path: Path, *, what: str, private: bool = False) -> IO[bytes]:
+    """Open a file for reading. `what`: what it should hold, for the message. Raises `FileNotUsable` and OSError.
 
     `private`: others than its owner must not be able to read or change it.
     """
     file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        found = os.fstat(file)
-        if not stat.S_ISREG(found.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+        mode = os.fstat(file).st_mode
+        if not stat.S_ISREG(mode):
+            kind = _KINDS.get(stat.S_IFMT(mode), "something else")
             raise FileNotUsable(f"{_shown(path)} is {kind}; give the path of a regular file with {what}")
-        if private and found.st_mode & _OTHERS:
+        if private and mode & _OTHERS:
             raise FileNotUsable(
-                f"{_shown(path)} can be used by others (mode {stat.S_IMODE(found.st_mode):04o}); "
+                f"{_shown(path)} can be used by others (mode {stat.S_IMODE(mode):04o}); "
                 f"`chmod 600` makes a file with {what} yours alone"
             )
-        with os.fdopen(file, "rb", closefd=False) as opened:
-            content = opened.read(max_bytes + 1)
-    finally:
+        return os.fdopen(file, "rb")
+    except BaseException:
         os.close(file)
+        raise
+
+
+def read_regular(path: Path, *, max_bytes: int, what: str, private: bool = False) -> bytes:
+    """The content of a file. Raises as `open_regular` does, and `FileNotUsable` for a file that is too large."""
+    with open_regular(path, what=what, private=private) as opened:
+        size = os.fstat(opened.fileno()).st_size
+        content = opened.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise FileNotUsable(
-            f"{_shown(path)} has {max(found.st_size, len(content)):,} bytes; "
-            f"a file with {what} may have {max_bytes:,}"
+            f"{_shown(path)} has {max(size, len(content)):,} bytes; a file with {what} may have {max_bytes:,}"
         )
     return content
 

@@ -20,6 +20,7 @@ from podium.text import credentials_in, reason_of, shortened, without_credential
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from podium.access.audit import AuditKey
     from podium.access.policy import TrustedKey
     from podium.artifacts.address import S3Address
     from podium.artifacts.s3 import S3Artifacts
@@ -543,6 +544,16 @@ def relay_claim() -> timedelta:
     from podium.runtime.relay import CLAIM_TTL
 
     return _seconds(None, "PODIUM_LEASE", CLAIM_TTL)
+
+
+def configured_audit_key() -> "AuditKey | None":
+    """The key that seals audit records (`access.audit_key`); None if no rules are configured."""
+    settings = configuration().access
+    if settings is None:
+        return None
+    from podium.operations.audit_keys import read_audit_key
+
+    return read_audit_key(settings.audit_key)
 
 
 def payload_store(folder: Path) -> ArtifactStore:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.planted.edits import after, before, body, drop, reword, start, swap
+from tests.planted.edits import after, before, body, drop, reword, rewrite, start, swap
 from tests.planted.faults import Fault, fault
 
 _MEMORY = "stores/memory.py:MemoryStore"
@@ -547,6 +547,89 @@ FAULTS: Final[list[Fault]] = [
         "G48",
         "a store keeps payloads of any size",
         swap("log/events.py:check_payload", "len(payload) > MAX_PAYLOAD_BYTES", "False"),
+    ),
+    fault(
+        "G36",
+        "audit records are hashed without the key",
+        start("access/audit.py:seal_of", "key = None"),
+    ),
+    fault(
+        "G36",
+        "records are not linked",
+        swap("access/audit.py:sealed", "previous.seal if previous is not None else NO_SEAL", "NO_SEAL"),
+    ),
+    fault(
+        "G36",
+        "the head of a chain is not sealed with the key",
+        swap(
+            "access/audit.py:_head_seal",
+            "seal_of(canonical_json(fields), key)",
+            "seal_of(canonical_json(fields), None)",
+        ),
+    ),
+    fault(
+        "G36",
+        "a chain that was cut is continued without a trace",
+        swap("access/audit.py:chain_end", "is_newest and is_sealed", "True"),
+    ),
+    fault(
+        "G36",
+        "verification does not compare seals",
+        swap("access/audit_verification.py:ChainVerifier._check_seal", "record.seal != expected", "False"),
+    ),
+    fault(
+        "G36",
+        "verification does not follow the links",
+        swap(
+            "access/audit_verification.py:ChainVerifier._check_link", "fields.previous != previous", "False"
+        ),
+    ),
+    fault(
+        "G36",
+        "verification does not miss records",
+        swap("access/audit_verification.py:ChainVerifier._check_order", "record.seq > expected", "False"),
+    ),
+    fault(
+        "G36",
+        "verification does not miss records at the end",
+        swap("access/audit_verification.py:ChainVerifier._check_head", "head.seq > self._last_seq", "False"),
+    ),
+    fault(
+        "G36",
+        "verification accepts records of another tenant",
+        swap(
+            "access/audit_verification.py:ChainVerifier._check_place",
+            "fields.tenant_id != self._tenant_id or record.tenant_id != self._tenant_id",
+            "False",
+        ),
+    ),
+    fault(
+        "G36",
+        "a chain may lose its key",
+        swap(
+            "access/audit_verification.py:ChainVerifier._check_head_seal",
+            "key_id is None and self._keys and self._unkeyed_since is None",
+            "False",
+        ),
+    ),
+    fault(
+        "G36",
+        "SQLite deletes audit records",
+        rewrite(
+            "stores/sqlite/migrations/0012_audit.sql",
+            "raise(ABORT, 'audit records are never deleted')",
+            "'audit records are never deleted'",
+        ),
+    ),
+    fault(
+        "G36",
+        "a repeated event is decided again",
+        swap(f"{_MEMORY}.append", "writes or not (set_wake_ups or drop_wake_ups or audit)", "not audit"),
+    ),
+    fault(
+        "G36",
+        "a refused append is recorded as decided",
+        before(f"{_MEMORY}.append", "rules.check_fence(...)", "self._record_audit(audit)"),
     ),
     fault(
         "G49",

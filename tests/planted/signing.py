@@ -164,12 +164,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "SG09",
         "keys that others can read are used",
-        swap("files.py:read_regular", "private and found.st_mode & _OTHERS", "False"),
+        swap("files.py:open_regular", "private and mode & _OTHERS", "False"),
     ),
     fault(
         "SG09",
         "only readable keys are refused, not writable ones",
-        swap("files.py:read_regular", "found.st_mode & _OTHERS", "found.st_mode & 0o044"),
+        swap("files.py:open_regular", "mode & _OTHERS", "mode & 0o044"),
     ),
     fault(
         "SG09",

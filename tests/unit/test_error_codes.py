@@ -7,6 +7,7 @@ from pkgutil import walk_packages
 
 import podium
 import podium.errors
+from podium.access.audit_verification import FindingKind
 from podium.errors import PodiumError
 from podium.language.codes import Code
 from podium.log.alerts import AlertCode
@@ -62,6 +63,8 @@ def _classes() -> set[type[PodiumError]]:
 
 def _codes_of_errors() -> set[str]:
     found = {PodiumError.code, *(one.code for one in _classes())}
-    # Codes without a class: of ModelOnexError, of a run that cannot continue, of unforeseen errors.
+    # Codes without a class: of ModelOnexError, of findings, of a run that cannot continue, of unforeseen errors.
     others = {*EnumCoreErrorCode, *AlertCode}
-    return found | {code.value for code in others} | {"INTERNAL_ERROR", "FILE_NOT_USABLE", BUDGET_EXCEEDED}
+    findings = {kind.code for kind in FindingKind}
+    codes = {code.value for code in others} | findings
+    return found | codes | {"INTERNAL_ERROR", "FILE_NOT_USABLE", BUDGET_EXCEEDED}

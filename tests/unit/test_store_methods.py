@@ -14,10 +14,6 @@ LATER = {
     "claim_next": "the server, which starts queued runs (runtime/queue.py)",
     "claim_lapsed": "the server, which takes over runs without a driver",
     "set_limit": "the server, where limits of tenants, projects and plans are set",
-    "record_audit": "`podium signal`, which records refusals",
-    "read_audit": "`podium audit`",
-    "audit_tenants": "`podium audit`",
-    "audit_head": "`podium audit`",
     "limits": "the server, where limits of tenants, projects and plans are set",
 }
 

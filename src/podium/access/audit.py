@@ -13,14 +13,16 @@ from typing import Any, Final
 import msgspec
 
 from podium.log.times import Timestamp
-from podium.plan.canonical import canonical_json
+from podium.plan.canonical import NotCanonical, canonical_json
 
+# A shorter one could be guessed.
+MIN_KEY_BYTES: Final = 32
 # The seal before the first record.
 NO_SEAL: Final = ""
 
 
 class AuditKey(msgspec.Struct, frozen=True):
-    """`key_id` is the beginning of the key's SHA-256: it tells keys apart and nothing about them."""
+    """`key_id` is the first part of a SHA-256 over the key: it identifies a key and reveals nothing about it."""
 
     secret: bytes
     key_id: str
@@ -31,6 +33,17 @@ class AuditKey(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, secret: bytes) -> "AuditKey":
         return cls(secret, hashlib.sha256(b"podium audit key|" + secret).hexdigest()[:16])
+
+    @classmethod
+    def from_text(cls, text: str) -> "AuditKey":
+        """The key that a source has: its text as it is. Raises ValueError for one that could be guessed."""
+        secret = text.encode()
+        if len(secret) < MIN_KEY_BYTES:
+            raise ValueError(
+                f"the audit key has {len(secret)} bytes and needs at least {MIN_KEY_BYTES}; "
+                "`podium audit new-key FILE` makes one"
+            )
+        return cls.of(secret)
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -120,7 +133,10 @@ def head_of(record: AuditRecord, key: AuditKey | None) -> AuditHead:
 
 def is_head_sealed(head: AuditHead, key: AuditKey | None) -> bool:
     """Whether this key sealed the head; without a key, whether its SHA-256 is right."""
-    expected = _head_seal(head.tenant_id, head.seq, head.seal, key)
+    try:
+        expected = _head_seal(head.tenant_id, head.seq, head.seal, key)
+    except NotCanonical:
+        return False
     return hmac.compare_digest(expected.encode(), head.head_seal.encode(errors="replace"))
 
 

@@ -37,7 +37,7 @@ from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
 
 if TYPE_CHECKING:
-    # Not loaded by a run that nobody decides about.
+    # Loaded with the first decision.
     from podium.access.audit import AuditDraft, AuditHead, AuditRecord
 
 

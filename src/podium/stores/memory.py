@@ -674,7 +674,18 @@ class MemoryStore:
     async def problems(self) -> list[str]:
         used = {digest for kept in self._runs.values() for digest in kept.contents.values()}
         lost = [f"content {digest.hex()} is missing" for digest in used - self._contents.keys()]
-        return lost + [f"content {digest.hex()} belongs to no run" for digest in self._contents.keys() - used]
+        unused = [f"content {digest.hex()} belongs to no run" for digest in self._contents.keys() - used]
+        return lost + unused + self._audit_problems()
+
+    def _audit_problems(self) -> list[str]:
+        from podium.stores.audit_problems import ChainProblems
+
+        found = []
+        for tenant_id, chain in self._audit.items():
+            problems = ChainProblems(tenant_id)
+            found += [problem for record in chain for problem in problems.add(record)]
+            found += problems.finish(self._audit_heads.get(tenant_id))
+        return found
 
     async def vacuum(self) -> None:
         pass

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
 _MAX_NAME_BYTES: Final = 1100
-# A decision, its reason included. Whoever reads an audit log need not be ready for more.
+# A decision, its reason included. Readers of an audit log can rely on it.
 _MAX_AUDIT_BYTES: Final = 64 * 1024
 
 
@@ -84,7 +84,7 @@ def check_audit(drafts: "Iterable[AuditDraft]") -> None:
         _check_moment("the moment of an audit entry", draft.entry.at)
         if len(encode_payload(draft.entry)) > _MAX_AUDIT_BYTES:
             raise InvalidEvent(
-                f"an audit entry has at most {_MAX_AUDIT_BYTES} bytes; shorten its reason, which begins with "
+                f"an audit entry has at most {_MAX_AUDIT_BYTES} bytes; shorten its reason, "
                 f"{_shown(draft.entry.reason or '')}"
             )
 

@@ -1,10 +1,11 @@
-"""The audit log in SQL. Whoever may write the database may write anything here: nothing that is read is trusted."""
+"""The audit log in SQL. Any user of the database may have written here: nothing that is read is trusted."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from podium.access.audit import AuditDraft, AuditHead, AuditRecord, ChainEnd, by_tenant, continued
 from podium.stores import texts
+from podium.stores.audit_problems import ChainProblems
 from podium.stores.postgres.connections import Connection, Connections
 
 _HEAD: Final = "SELECT seq, seal, head_seal, audit_key_id FROM audit_heads WHERE tenant_id = %s"
@@ -21,6 +22,8 @@ ON CONFLICT (tenant_id) DO UPDATE
 _READ: Final = (
     "SELECT seq, content, seal FROM audit_records WHERE tenant_id = %s AND seq > %s ORDER BY seq LIMIT %s"
 )
+_BEFORE_ALL: Final = -(2**63)
+_PAGE: Final = 1000
 _TENANTS: Final = (
     "SELECT tenant_id FROM audit_records UNION SELECT tenant_id FROM audit_heads ORDER BY tenant_id"
 )
@@ -64,9 +67,12 @@ async def read(connections: Connections, tenant_id: str, *, after: int, limit: i
     if not texts.could_be_kept(tenant_id):
         return []
     async with connections.lend() as connection:
-        found = await connection.execute(_READ, [tenant_id, after, limit], binary=True)
-        rows = await found.fetchall()
-    return [AuditRecord(tenant_id, seq, content, seal.hex()) for seq, content, seal in rows]
+        return await _read(connection, tenant_id, after, limit)
+
+
+async def _read(connection: Connection, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
+    found = await connection.execute(_READ, [tenant_id, after, limit], binary=True)
+    return [AuditRecord(tenant_id, seq, content, seal.hex()) for seq, content, seal in await found.fetchall()]
 
 
 async def head(connections: Connections, tenant_id: str) -> AuditHead | None:
@@ -78,4 +84,21 @@ async def head(connections: Connections, tenant_id: str) -> AuditHead | None:
 
 async def tenants(connections: Connections) -> list[str]:
     async with connections.lend() as connection:
-        return [tenant for (tenant,) in await (await connection.execute(_TENANTS)).fetchall()]
+        return await _tenants(connection)
+
+
+async def _tenants(connection: Connection) -> list[str]:
+    return [tenant for (tenant,) in await (await connection.execute(_TENANTS)).fetchall()]
+
+
+async def problems(connection: Connection) -> list[str]:
+    """In a transaction that sees one moment of the database."""
+    found: list[str] = []
+    for tenant_id in await _tenants(connection):
+        chain = ChainProblems(tenant_id)
+        after = _BEFORE_ALL
+        while page := await _read(connection, tenant_id, after, _PAGE):
+            found += [problem for record in page for problem in chain.add(record)]
+            after = page[-1].seq
+        found += chain.finish(await _head(connection, tenant_id))
+    return found

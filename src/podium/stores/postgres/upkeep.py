@@ -135,6 +135,8 @@ async def vacuum(connections: Connections) -> None:
 
 
 async def problems(connections: Connections) -> list[str]:
+    from podium.stores.postgres import audit
+
     async with connections.transaction(patient=True) as connection:
         # One moment of the database for all questions: what is being written meanwhile is no problem.
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -142,6 +144,7 @@ async def problems(connections: Connections) -> list[str]:
         found = await _lines(connection, _DISAGREEMENTS)
         found += await _lines(connection, _ORPHANS)
         found += await _wrong_statuses(connection)
+        found += await audit.problems(connection)
     unsafe = [f"{name} is {value}: acknowledged events may be lost; set it to on" for name, value in settings]
     return unsafe + found
 

@@ -1,11 +1,12 @@
-"""The audit log in SQL. Whoever may write the file may write anything here: nothing that is read is trusted."""
+"""The audit log in SQL. Any program may have written here: nothing that is read is trusted."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import apsw
 
 from podium.access.audit import AuditDraft, AuditHead, AuditRecord, ChainEnd, by_tenant, continued
+from podium.stores.audit_problems import ChainProblems
 
 _HEAD: Final = "SELECT seq, seal, head_seal, audit_key_id FROM audit_heads WHERE tenant_id = ?"
 _NEWEST: Final = "SELECT seq, seal FROM audit_records WHERE tenant_id = ? ORDER BY seq DESC LIMIT 1"
@@ -18,6 +19,8 @@ _MOVE_HEAD: Final = (
 _READ: Final = (
     "SELECT seq, content, seal FROM audit_records WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?"
 )
+_BEFORE_ALL: Final = -(2**63)
+_ALL: Final = -1
 _TENANTS: Final = (
     "SELECT CAST(tenant_id AS BLOB) FROM audit_records UNION SELECT CAST(tenant_id AS BLOB) FROM audit_heads"
 )
@@ -38,8 +41,14 @@ def _newest(db: apsw.Connection, tenant_id: str) -> ChainEnd | None:
 
 
 def read(db: apsw.Connection, tenant_id: str, after: int, limit: int) -> list[AuditRecord]:
+    return list(_rows(db, tenant_id, after, limit))
+
+
+def _rows(
+    db: apsw.Connection, tenant_id: str, after: int = _BEFORE_ALL, limit: int = _ALL
+) -> Iterator[AuditRecord]:
     rows: Any = db.execute(_READ, (tenant_id, after, limit))
-    return [AuditRecord(tenant_id, seq, content, seal.hex()) for seq, content, seal in rows]
+    return (AuditRecord(tenant_id, seq, content, seal.hex()) for seq, content, seal in rows)
 
 
 def head(db: apsw.Connection, tenant_id: str) -> AuditHead | None:
@@ -52,3 +61,12 @@ def head(db: apsw.Connection, tenant_id: str) -> AuditHead | None:
 
 def tenants(db: apsw.Connection) -> list[str]:
     return sorted(bytes(tenant).decode(errors="replace") for (tenant,) in db.execute(_TENANTS))
+
+
+def problems(db: apsw.Connection) -> Iterator[str]:
+    """The caller opened a transaction: records and heads are of one moment."""
+    for tenant_id in tenants(db):
+        chain = ChainProblems(tenant_id)
+        for one in _rows(db, tenant_id):
+            yield from chain.add(one)
+        yield from chain.finish(head(db, tenant_id))

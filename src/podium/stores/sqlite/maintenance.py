@@ -10,7 +10,7 @@ from podium.errors import StoreUnavailable
 from podium.log.transitions import RUN_TRANSITIONS, RunStatus, run_status_after
 from podium.ports.store import StoreStats
 from podium.stores import rules
-from podium.stores.sqlite import contents, log
+from podium.stores.sqlite import audit, contents, log
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.moments import Moment
 
@@ -111,6 +111,7 @@ def problems(db: apsw.Connection) -> Iterator[str]:
         yield f"run {run_id!r} should have {head} events; it has {count}, the last being {highest}"
     yield from _wrong_statuses(db)
     yield from contents.damaged(db)
+    yield from audit.problems(db)
     lines = db.execute(
         "SELECT b.bus, l.run, l.waiting, count(o.run_seq) FROM lines l JOIN buses b ON b.number = l.bus "
         "LEFT JOIN outbox o ON o.line = l.number GROUP BY l.number HAVING l.waiting <> count(o.run_seq)"

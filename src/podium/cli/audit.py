@@ -1,0 +1,365 @@
+"""`podium audit`: see who did what, take the record along, and verify that it is whole."""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Any, Final
+
+import click
+import msgspec
+
+from podium.access.audit import AuditKey
+from podium.access.audit_verification import ExpectedRecord, Finding, FindingKind, is_seal
+from podium.cli.output import print_json, print_table
+from podium.cli.paths import GivenPath
+from podium.cli.storing import MAX_NUMBER, Command, json_option, store_option, using_store
+from podium.files import open_regular
+from podium.log.times import Timestamp
+from podium.operations.audit_files import lines_of, verify_lines
+from podium.operations.audit_keys import keys_by_id, make_audit_key, read_audit_key
+from podium.operations.audit_results import Verification, VerifiedChain
+from podium.operations.audit_times import moment_of
+from podium.operations.auditing import AuditQuery, ListedRecord, export_audit, list_audit, verify_store
+from podium.ports.store import AuditLog, Store
+from podium.secrets.sources import InvalidSource, parse_source
+from podium.text import visible
+from podium.wiring import configured_audit_key, system_clock
+
+_DAMAGED: Final = 65
+
+
+def _tenant_option(command: Command) -> Command:
+    return click.option("--tenant", help="Only the records of this tenant. [default: all tenants]")(command)
+
+
+@click.group()
+def audit() -> None:
+    """See who did what, and verify that the record is whole.
+
+    Every decision about signals, approvals and access is recorded, refusals included: when, who and how that is known,
+    what was asked for, and what was decided. The records of a tenant form a chain, and each is sealed.
+
+    \b
+    podium audit list --outcome rejected --since 7d
+    podium audit verify
+    podium audit export -o audit.jsonl
+    podium audit verify audit.jsonl --key file:audit.key
+    """
+
+
+@audit.command("list")
+@store_option
+@_tenant_option
+@click.option("--run", "run_id", metavar="RUN", help="Only decisions about this run.")
+@click.option("--actor", help="Only decisions about what this person or program asked for.")
+@click.option(
+    "--outcome", type=click.Choice(["accepted", "rejected"], case_sensitive=False), help="Only these."
+)
+@click.option(
+    "--since", metavar="TIME", help="An age like 7d, 12h or 30m, or a moment like 2026-01-31T12:00Z."
+)
+@click.option(
+    "--limit",
+    default=50,
+    show_default=True,
+    type=click.IntRange(1, 100_000),
+    help="Most records of each tenant.",
+)
+@json_option
+def list_(
+    store: str | None,
+    tenant: str | None,
+    run_id: str | None,
+    actor: str | None,
+    outcome: str | None,
+    since: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List the newest records, oldest first. They are shown as they are: `podium audit verify` checks them.
+
+    \b
+    Examples:
+      podium audit list --run nightly-3f2a
+      podium audit list --actor alice --since 2026-01-31
+      podium audit list --outcome rejected --limit 10 --json
+    """
+    query = AuditQuery(
+        run_id=run_id,
+        actor=actor,
+        outcome=outcome.upper() if outcome is not None else None,
+        since=_since(since),
+        limit=limit,
+    )
+
+    async def work(opened: Store) -> list[ListedRecord]:
+        tenants = await _tenants(opened, tenant)
+        return [one for name in tenants for one in await list_audit(opened, name, query)]
+
+    found = using_store(store, work)
+    if as_json:
+        print_json([_listed_json(one) for one in found])
+        return
+    headings = ("tenant", "seq", "at", "actor", "operation", "run", "outcome", "reason")
+    print_table(headings, [_row(one) for one in found])
+
+
+def _since(text: str | None) -> Timestamp | None:
+    if text is None:
+        return None
+    moment = moment_of(text, system_clock().now())
+    if moment is None:
+        raise click.UsageError(
+            f"--since '{visible(text)}' is not a time: write an age like 7d, 12h or 30m, or a moment like 2026-01-31 "
+            "or 2026-01-31T12:00Z."
+        )
+    return moment
+
+
+def _row(one: ListedRecord) -> tuple[str, ...]:
+    record, entry = one.record, one.entry
+    if entry is None:
+        return record.tenant_id, str(record.seq), "", "", "", "", "UNREADABLE", "see `podium audit verify`"
+    who = f"{entry.get('actor', '')} ({entry.get('method', '')})"
+    outcome = " ".join(str(entry[name]) for name in ("outcome", "code") if entry.get(name) is not None)
+    texts = (entry.get(name) or "" for name in ("operation", "runId"))
+    return (
+        record.tenant_id,
+        str(record.seq),
+        str(entry.get("at", "")),
+        who,
+        *map(str, texts),
+        outcome,
+        str(entry.get("reason") or ""),
+    )
+
+
+def _listed_json(one: ListedRecord) -> dict[str, Any]:
+    place = {"tenantId": one.record.tenant_id, "seq": one.record.seq, "seal": one.record.seal}
+    return {**(one.entry if one.entry is not None else {"unreadable": True}), **place}
+
+
+@audit.command()
+@store_option
+@_tenant_option
+@click.option("--output", "-o", type=GivenPath(dir_okay=False), help="A file instead of the terminal.")
+def export(store: str | None, tenant: str | None, output: Path | None) -> None:
+    """Write the audit log as JSON lines, to be kept or verified elsewhere.
+
+    Each record is a line with its content and its seal; the end of each chain has a line of its own. An existing file
+    is not overwritten.
+
+    \b
+    Examples:
+      podium audit export -o audit-2026-01.jsonl
+      podium audit export --tenant acme | gzip > acme.jsonl.gz
+    """
+
+    async def work(opened: Store) -> None:
+        with _opened_output(output) as file:
+            async for line in export_audit(opened, await _tenants(opened, tenant)):
+                file.write(line)
+
+    using_store(store, work)
+
+
+def _opened_output(output: Path | None) -> Any:
+    if output is None:
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return output.open("xb")
+    except FileExistsError:
+        raise click.UsageError(f"'{output}' exists; name a file that does not.") from None
+
+
+async def _tenants(store: AuditLog, tenant: str | None) -> Sequence[str]:
+    return [tenant] if tenant is not None else await store.audit_tenants()
+
+
+def _expected_head(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> ExpectedRecord | None:
+    if value is None:
+        return None
+    number, _, seal = value.partition(":")
+    is_number = number.isascii() and number.isdecimal() and len(number) < 20
+    if not (is_number and 0 < int(number) <= MAX_NUMBER and is_seal(seal)):
+        raise click.BadParameter(
+            f"'{visible(value)}' is not the end of a chain: write it as `podium audit verify` prints it, a number, a "
+            "colon and 64 hexadecimal digits."
+        )
+    return ExpectedRecord(int(number), seal)
+
+
+def _read_keys(
+    _context: click.Context, _option: click.Parameter, value: tuple[str, ...]
+) -> tuple[AuditKey, ...]:
+    try:
+        return tuple(read_audit_key(parse_source(source, Path())) for source in value)
+    except InvalidSource as error:
+        raise click.BadParameter(f"{error}; write file:PATH, env:VARIABLE or exec:COMMAND.") from None
+
+
+@audit.command()
+@click.argument("file", type=GivenPath(dir_okay=False), required=False)
+@store_option
+@_tenant_option
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="SOURCE",
+    callback=_read_keys,
+    help="file:PATH, env:VARIABLE or exec:COMMAND; repeatable, for records of earlier keys. "
+    "[default: `access.audit_key` of the configuration]",
+)
+@click.option(
+    "--expect-head",
+    "expected",
+    metavar="SEQ:SEAL",
+    callback=_expected_head,
+    help="A record that was there before, as this command printed it. Needs --tenant.",
+)
+@click.option("--allow-unknown-keys", is_flag=True, help="Accept records whose key was not given.")
+@click.option("--allow-unkeyed", is_flag=True, help="Accept records without a key beside those with one.")
+@json_option
+def verify(
+    file: Path | None,
+    store: str,
+    tenant: str | None,
+    keys: tuple[AuditKey, ...],
+    expected: ExpectedRecord | None,
+    allow_unknown_keys: bool,
+    allow_unkeyed: bool,
+    as_json: bool,
+) -> int:
+    """Verify that no record was changed, removed, inserted or moved.
+
+    Without FILE the store is read; with FILE an export ('-': standard input), which needs no store. Exit code 0 if
+    the log is whole, 65 if not, or if a part cannot be verified; every finding is listed with its record.
+
+    The last line printed for a tenant is the end of its chain. Keep it elsewhere: with --expect-head a later
+    verification also finds out if the whole log was replaced by an older copy.
+
+    \b
+    Examples:
+      podium audit verify
+      podium audit verify audit.jsonl --key file:audit.key --key file:audit-2025.key
+      podium audit verify --tenant acme --expect-head 17:9c1e...
+    """
+    if expected is not None and tenant is None:
+        raise click.UsageError("--expect-head is about one chain; name its tenant with --tenant.")
+    known = keys_by_id([*keys, *_configured(keys)])
+    if file is not None:
+        result = _verify_file(file, lambda opened: verify_lines(lines_of(opened), known, tenant, expected))
+    else:
+        result = using_store(store, lambda opened: _verify_store(opened, tenant, known, expected))
+    allowed = {FindingKind.UNKNOWN_KEY: allow_unknown_keys, FindingKind.UNKEYED: allow_unkeyed}
+    accepted = frozenset(kind for kind, is_allowed in allowed.items() if is_allowed)
+    print_result(result, accepted, str(file) if file is not None else None, as_json=as_json)
+    return 0 if result.is_sound(accepted) else _DAMAGED
+
+
+def _configured(given: Sequence[AuditKey]) -> list[AuditKey]:
+    """Beside given keys the configured one may be missing: records that need it are reported."""
+    from podium.ports.secrets import SecretNotFound, SecretProviderFailed
+
+    try:
+        key = configured_audit_key()
+    except (SecretNotFound, SecretProviderFailed):
+        if given:
+            return []
+        raise
+    return [key] if key is not None else []
+
+
+async def _verify_store(
+    store: AuditLog, tenant: str | None, keys: dict[str, AuditKey], expected: ExpectedRecord | None
+) -> Verification:
+    return await verify_store(store, await _tenants(store, tenant), keys, expected)
+
+
+def _verify_file(file: Path, work: Callable[[IO[bytes]], Verification]) -> Verification:
+    if str(file) == "-":
+        return work(sys.stdin.buffer)
+    try:
+        opened = open_regular(file, what="an exported audit log")
+    except OSError as error:
+        raise click.UsageError(f"cannot read '{file}': {error.strerror}.") from error
+    with opened:
+        return work(opened)
+
+
+def print_result(
+    result: Verification, accepted: frozenset[FindingKind], file: str | None, *, as_json: bool
+) -> None:
+    if as_json:
+        print_json(
+            {
+                "sound": result.is_sound(accepted),
+                "chains": [_chain_json(chain) for chain in result.chains],
+                "findings": [
+                    {**msgspec.to_builtins(one), "code": one.kind.code, "accepted": one.kind in accepted}
+                    for one in result.findings
+                ],
+                "omitted": result.omitted,
+            }
+        )
+        return
+    for finding in result.findings:
+        click.echo(_finding_text(finding, finding.kind in accepted, file), err=True)
+    if result.omitted:
+        click.echo(f"... and {result.omitted} more findings.", err=True)
+    for chain in result.chains:
+        click.echo(_chain_text(chain))
+    if not result.chains and not result.findings:
+        click.echo("the audit log is empty")
+
+
+def _finding_text(finding: Finding, is_accepted: bool, file: str | None) -> str:
+    place = f"{file}:{finding.line}: " if file is not None and finding.line is not None else ""
+    whose = f"tenant {finding.tenant!r}" if finding.tenant is not None else ""
+    record = f"record {finding.seq}" if finding.seq is not None else ""
+    subject = ", ".join(part for part in (whose, record) if part)
+    start = "accepted" if is_accepted else finding.kind.code
+    return visible(f"{place}{start}: {f'{subject}: ' if subject else ''}{finding.kind}: {finding.text}")
+
+
+def _chain_text(chain: VerifiedChain) -> str:
+    head = chain.head
+    how = "without a head"
+    if head is not None:
+        key = f"key {head.audit_key_id}" if head.audit_key_id is not None else "without a key"
+        how = f"{key}, ends with {head.seq}:{head.seal}"
+    records = "1 record" if chain.records == 1 else f"{chain.records} records"
+    return visible(f"tenant {chain.tenant!r}: {records}, {how}")
+
+
+def _chain_json(chain: VerifiedChain) -> dict[str, Any]:
+    head = chain.head
+    return {
+        "tenant": chain.tenant,
+        "records": chain.records,
+        "head": f"{head.seq}:{head.seal}" if head is not None else None,
+        "auditKeyId": head.audit_key_id if head is not None else None,
+    }
+
+
+@audit.command("new-key")
+@click.argument("file", type=GivenPath(dir_okay=False))
+def new_key(file: Path) -> None:
+    """Write a new key for the audit log into FILE, which only you can read. An existing file is not overwritten.
+
+    Name it in the configuration as `access.audit_key: file:PATH`, and keep a copy where the store is not: without the
+    key the log cannot be verified. Records that are there keep their key: give it to `podium audit verify`, too.
+
+    \b
+    Example:
+      podium audit new-key audit.key
+    """
+    try:
+        key = make_audit_key(file)
+    except FileExistsError:
+        raise click.UsageError(f"'{file}' exists; name a file that does not.") from None
+    click.echo(f"key {key.key_id} is in {visible(str(file))}")

@@ -1,0 +1,18 @@
+"""Moments that a person gives, as an age or as a date."""
+
+from datetime import UTC, datetime
+
+from podium.log.times import Timestamp, timestamp
+from podium.operations.retention import parse_age
+
+
+def moment_of(text: str, now: datetime) -> Timestamp | None:
+    """`7d` before now, or a date or moment of ISO 8601, in UTC if it does not say otherwise; None if it is neither."""
+    try:
+        age = parse_age(text)
+        if age is not None:
+            return timestamp(now - age)
+        moment = datetime.fromisoformat(text)
+        return timestamp(moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError):
+        return None

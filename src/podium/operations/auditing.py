@@ -1,0 +1,123 @@
+"""The audit log of a store: read it, take it along, and verify it. None of this changes anything."""
+
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from podium.access.audit import AuditHead, AuditKey, AuditRecord
+from podium.access.audit_verification import ChainVerifier, ExpectedRecord
+from podium.log.times import Timestamp
+from podium.operations.audit_files import head_line, header_line, record_line
+from podium.operations.audit_results import Verification, VerifiedChain, no_chain
+from podium.ports.store import AuditLog
+
+_PAGE: Final = 500
+# Also records with numbers that no record has are found.
+_BEFORE_ALL: Final = -(2**63)
+
+
+class AuditQuery(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str | None = None
+    actor: str | None = None
+    outcome: str | None = None
+    since: Timestamp | None = None
+    limit: int = 50
+
+
+class ListedRecord(msgspec.Struct, frozen=True):
+    """A record as it is, not verified. `entry`: its content, None if that cannot be read."""
+
+    record: AuditRecord
+    entry: Mapping[str, Any] | None
+
+
+async def list_audit(store: AuditLog, tenant_id: str, query: AuditQuery) -> list[ListedRecord]:
+    """The newest records that match, oldest first."""
+    newest: deque[ListedRecord] = deque(maxlen=query.limit)
+    after = _BEFORE_ALL
+    head = await store.audit_head(tenant_id)
+    if head is not None and query == AuditQuery(limit=query.limit):
+        after = head.seq - query.limit
+    async for record in _records(store, tenant_id, after):
+        listed = ListedRecord(record, _entry(record))
+        if _matches(listed.entry, query):
+            newest.append(listed)
+    return list(newest)
+
+
+def _entry(record: AuditRecord) -> Mapping[str, Any] | None:
+    try:
+        return msgspec.json.decode(record.content, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _matches(entry: Mapping[str, Any] | None, query: AuditQuery) -> bool:
+    """What cannot be read matches everything: it is damaged, which must not go unnoticed."""
+    if entry is None:
+        return True
+    return (
+        query.run_id in (None, entry.get("runId"))
+        and query.actor in (None, entry.get("actor"))
+        and query.outcome in (None, entry.get("outcome"))
+        and (query.since is None or str(entry.get("at", "")) >= query.since)
+    )
+
+
+async def export_audit(store: AuditLog, tenants: Sequence[str]) -> AsyncIterator[bytes]:
+    """The lines of a file with these chains, each with its head behind it."""
+    yield header_line(tenants)
+    for tenant_id in tenants:
+        async for one in _chain(store, tenant_id):
+            if isinstance(one, AuditRecord):
+                yield record_line(one)
+            elif one is not None:
+                yield head_line(one)
+
+
+async def verify_store(
+    store: AuditLog,
+    tenants: Sequence[str],
+    keys: Mapping[str, AuditKey],
+    expected: ExpectedRecord | None = None,
+) -> Verification:
+    """Verify these chains while others may continue them."""
+    result = Verification()
+    for tenant_id in tenants:
+        verifier = ChainVerifier(tenant_id, keys, expected)
+        chain = VerifiedChain(tenant_id)
+        async for one in _chain(store, tenant_id):
+            if isinstance(one, AuditRecord):
+                result.add(verifier.add(one))
+            else:
+                chain.head = one
+        chain.records = verifier.records
+        result.chains.append(chain)
+        result.add([no_chain(tenant_id)] if chain.is_empty else verifier.finish(chain.head))
+    return result
+
+
+async def _chain(store: AuditLog, tenant_id: str) -> AsyncIterator[AuditRecord | AuditHead | None]:
+    """Every record, then the head, if there is one.
+
+    The head is read after the records, and what it says was added since is read, too: a writer at the same time never
+    makes a chain look damaged.
+    """
+    last = _BEFORE_ALL
+    while True:
+        async for record in _records(store, tenant_id, last):
+            last = record.seq
+            yield record
+        head = await store.audit_head(tenant_id)
+        if head is None or head.seq <= last or not await store.read_audit(tenant_id, after=last, limit=1):
+            yield head
+            return
+
+
+async def _records(store: AuditLog, tenant_id: str, after: int) -> AsyncIterator[AuditRecord]:
+    while page := await store.read_audit(tenant_id, after=after, limit=_PAGE):
+        for record in page:
+            yield record
+        after = page[-1].seq
