@@ -300,10 +300,10 @@ def line_of(record: EventRecord) -> str | None:
     again = f" (attempt {record.logical_attempt_id})" if record.logical_attempt_id > 1 else ""
     match record.event_type:
         case EventType.STEP_STARTED:
-            asked = payload_of(record, StepStarted).approval
-            if asked is not None:
-                return f"?  {step}: {visible(asked.message)}"
-            return f">  {step}{again}"
+            started = payload_of(record, StepStarted)
+            if started.approval is not None:
+                return f"?  {step}: {visible(started.approval.message)}"
+            return f">  {step}{again}{' (overridden)' if started.overridden_by else ''}"
         case EventType.STEP_COMPLETED:
             end = payload_of(record, StepEnd)
             took = f" {end.duration_ms / 1000:.1f} s" if end.duration_ms is not None else ""

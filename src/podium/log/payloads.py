@@ -82,6 +82,8 @@ class StepStarted(msgspec.Struct, frozen=True, rename="camel"):
     approval: Question | None = None
     # A composite of a reopened run continues: what is done inside stays done.
     reopened: bool = False
+    # Of an attempt of a step that was changed: the ids of the signals.
+    overridden_by: list[str] = []
 
 
 class StepEnd(msgspec.Struct, gc=False, frozen=True, rename="camel"):

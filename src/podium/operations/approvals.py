@@ -1,8 +1,10 @@
 """Who approved or rejected what in a run, and how that is known."""
 
+from collections.abc import Callable
+
 import msgspec
 
-from podium.log.events import EventType
+from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.payloads import StepEnd, payload_of
 from podium.log.transitions import TASK_ENDS
@@ -25,10 +27,14 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.step}: {'approved' if self.approved else 'rejected'} by {self.by}{how}{claim}"
 
 
-async def decisions_of(log: EventLog, run_id: RunId) -> list[Decision]:
-    """In the order of the log."""
+async def decisions_of(
+    log: EventLog, run_id: RunId, also: Callable[[EventRecord], None] | None = None
+) -> list[Decision]:
+    """In the order of the log. `also`: whatever else wants to see its records."""
     found: list[Decision] = []
     async for record in records_of(log, run_id):
+        if also is not None:
+            also(record)
         if record.event_type not in TASK_ENDS or b'"by"' not in record.payload:
             continue
         end = payload_of(record, StepEnd)

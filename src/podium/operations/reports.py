@@ -8,6 +8,7 @@ from podium.log.ids import RunId
 from podium.log.snapshots import StepSnapshot
 from podium.log.usage import describe_usage, usage_cells
 from podium.operations.approvals import Decision, decisions_of
+from podium.operations.changes import Change, Changes
 from podium.operations.parts import Parts
 from podium.operations.runs import RunView, show_run
 from podium.text import visible
@@ -20,6 +21,8 @@ class RunReport(NamedTuple):
     view: RunView
     # Who approved or rejected what.
     decided: list[Decision]
+    # Who changed steps or parameters.
+    changed: list[Change]
 
     def notes(self) -> list[str]:
         """What a person should know beside the outcome: alerts and warnings (or how many more), decisions."""
@@ -27,18 +30,24 @@ class RunReport(NamedTuple):
         notes = [f"alert {one.code}: {one.message}" for one in summary.alerts]
         notes += [f"warning: step {one.step_id!r}: {one.text}" for one in summary.warnings]
         more = summary.alert_count + summary.warning_count - len(notes)
-        return [*notes, *([f"{more} more"] if more else ()), *(one.text for one in self.decided)]
+        return [*notes, *([f"{more} more"] if more else ()), *self._decisions()]
+
+    def _decisions(self) -> list[str]:
+        return [one.text for one in self.decided] + [one.text for one in self.changed]
 
     def notes_json(self) -> dict[str, object]:
         summary = self.view.summary
         noted = {"alerts": summary.alerts, "warnings": summary.warnings, "approvals": self.decided}
+        noted |= {"changes": self.changed}
         return {name: msgspec.to_builtins(found) for name, found in noted.items() if found}
 
 
 async def report_run(parts: Parts, tenant_id: str, run_id: str, *, steps: int = _MAX_STEPS) -> RunReport:
     """Raises `RunNotFound`, for another tenant's run too. `steps`: at most so many of them."""
     view = await show_run(parts.store, parts.clock, tenant_id, run_id, limit=steps)
-    return RunReport(view, await decisions_of(parts.store, RunId(run_id)))
+    changes = Changes()
+    decided = await decisions_of(parts.store, RunId(run_id), changes.take)
+    return RunReport(view, decided, changes.found)
 
 
 def _rows(view: RunView) -> list[tuple[str, ...]]:
