@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.planted.edits import after, body, drop, swap
+from tests.planted.edits import body, drop, start, swap
 from tests.planted.faults import Fault, fault
 
 _FILES = "access/signatures.py"
@@ -98,8 +98,8 @@ FAULTS: Final[list[Fault]] = [
         "a rerun is not checked",
         swap(
             "operations/start.py:check_signed",
-            "rules is None and request.signatures is None",
-            "rules is None and request.signatures is None or request.original_run_id is not None",
+            "request.signatures is None and parts.signing() is None",
+            "request.signatures is None and parts.signing() is None or request.original_run_id is not None",
         ),
     ),
     fault(
@@ -182,9 +182,14 @@ FAULTS: Final[list[Fault]] = [
         drop("runtime/ed25519.py:load_key", "if not isinstance(key, Ed25519PrivateKey): ..."),
     ),
     fault(
+        "SG05",
+        "a refused signature is not recorded",
+        drop(f"{_RUNS}:_refusals_recorded", "await parts.store.record_audit(...)"),
+    ),
+    fault(
         "SG10",
         "every run loads the package",
-        after("operations/start.py:check_signed", "rules = parts.signing()", "import cryptography"),
+        start("operations/start.py:check_signed", "import cryptography"),
     ),
     fault(
         "SG10",

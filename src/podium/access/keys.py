@@ -4,8 +4,6 @@ from base64 import b64encode
 from typing import Final
 
 from podium.access.base64 import NotBase64, decode_exactly
-from podium.errors import InvalidId
-from podium.log.ids import check_id
 
 _PUBLIC_PREFIX: Final = "ed25519:"
 _PUBLIC_BYTES: Final = 32
@@ -51,11 +49,3 @@ def parse_public(text: str) -> bytes:
 def is_weak(public: bytes) -> bool:
     """Whether anyone can make signatures that this key seems to have made."""
     return (int.from_bytes(public, "little") & (2**255 - 1)) % _FIELD in _WEAK
-
-
-def is_key_id(text: str) -> bool:
-    try:
-        check_id("key_id", text)
-    except InvalidId:
-        return False
-    return True

@@ -12,7 +12,7 @@ import msgspec
 
 from podium.access.keys import public_text
 from podium.access.policy import TrustedKey
-from podium.access.signatures import PlanSignature, Statement
+from podium.access.signatures import PlanSignature, SignatureMalformed, Statement
 from podium.errors import PodiumError
 from podium.log.payloads import SignedBy
 from podium.log.plan_refs import PlanRef
@@ -68,6 +68,15 @@ class Finding(StrEnum):
     VALID = "valid"
 
 
+# Decisions about who may start what: they are recorded.
+REFUSALS: Final = (
+    PlanNotSigned,
+    PlanSignatureInvalid,
+    PlanSignatureExpired,
+    PlanSignerUnknown,
+    PlanKeyExpired,
+    SignatureMalformed,
+)
 _ERRORS: Final[Mapping[Finding, type[PodiumError]]] = {
     Finding.UNKNOWN_KEY: PlanSignerUnknown,
     Finding.BAD_SIGNATURE: PlanSignatureInvalid,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import click
 import msgspec
 
-from podium.access.keys import InvalidPublicKey, is_key_id, parse_public, public_text
+from podium.access.keys import InvalidPublicKey, parse_public, public_text
 from podium.access.policy import TrustedKey
 from podium.access.signatures import MAX_BYTES, SUFFIX, PlanSignature, parse_signatures, write_signatures
 from podium.access.verdicts import Finding, TrustedKeys, Verdict, not_signed, require_valid
@@ -20,6 +20,7 @@ from podium.cli.reading import read_file
 from podium.cli.signing_keys import key_options, now, read_key
 from podium.cli.writing import write_file
 from podium.errors import PodiumError
+from podium.log.ids import is_id
 from podium.log.plan_refs import PlanRef
 from podium.operations.plans import fetch_by_uri, is_uri
 from podium.operations.signing import read_plan_file, verify_plan
@@ -191,7 +192,7 @@ def _make_key(file: Path, key_id: str | None) -> int:
         f"wrote {visible(str(file))}: keep it secret, it signs in your name. Trust it in the configuration file:"
     )
     click.echo("\naccess:\n  keys:")
-    click.echo(f"    {name if is_key_id(name) else 'NAME'}: {{public: {public_text(key.public)}}}")
+    click.echo(f"    {name if is_id(name) else 'NAME'}: {{public: {public_text(key.public)}}}")
     return 0
 
 

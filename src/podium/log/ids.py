@@ -27,6 +27,11 @@ def check_id(kind: str, value: str) -> None:
         )
 
 
+def is_id(value: str) -> bool:
+    """Whether `check_id` accepts it."""
+    return _ID.fullmatch(value) is not None
+
+
 def check_step_id(value: str) -> None:
     """Refuse what is no instance path: up to 1,024 bytes without control characters and without a bar."""
     if not value or "|" in value or not value.isprintable():

@@ -3,14 +3,18 @@
 What is checked are the bytes that the run keeps as its plan: nothing is read a second time after the check.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from hashlib import sha256
 
 import msgspec
 
+from podium.access.operations import REPLACE_WORKFLOW, RERUN, START, Operation
 from podium.access.policy import AccessPolicy
 from podium.access.signatures import SUFFIX
-from podium.access.verdicts import TrustedKeys, require_valid
+from podium.access.verdicts import REFUSALS, TrustedKeys, require_valid
 from podium.errors import ContentMissing
+from podium.log.ids import is_id
 from podium.log.payloads import SignedBy
 from podium.log.plan_refs import PlanRef
 from podium.log.runs import Run
@@ -57,14 +61,24 @@ async def signed_request(rules: SigningRules | None, request: RunRequest, now: T
     return msgspec.structs.replace(request, plan_content=content, signatures=signatures, signed_by=signed_by)
 
 
-def signed_replacement(
-    rules: SigningRules | None, run: Run, plan: Plan, signatures: bytes | None, now: Timestamp
+async def check_request(parts: Parts, request: RunRequest) -> RunRequest:
+    """`signed_request` for a run that is about to be created; a refusal is recorded."""
+    operation = START if request.original_run_id is None else RERUN
+    content = request.plan_content or plan_bytes(request.plan)
+    async with _refusals_recorded(parts, operation, request.tenant_id, request.run_id, content):
+        return await signed_request(parts.signing(), request, timestamp(parts.clock.now()))
+
+
+async def check_replacement(
+    parts: Parts, run: Run, plan: Plan, signatures: bytes | None
 ) -> tuple[SignedBy, ...]:
     """Who has signed a plan that is to take the place of a run's own. Raises what `signed_request` does."""
-    tenant_id = run.identity.tenant_id
+    rules, tenant_id, content = parts.signing(), run.identity.tenant_id, plan_bytes(plan)
     if signatures is None and not is_required(rules, tenant_id):
         return ()
-    return _signers(rules, reference_to(plan, plan_bytes(plan)), signatures, "--signature", tenant_id, now)
+    now = timestamp(parts.clock.now())
+    async with _refusals_recorded(parts, REPLACE_WORKFLOW, tenant_id, run.identity.run_id, content):
+        return _signers(rules, reference_to(plan, content), signatures, "--signature", tenant_id, now)
 
 
 async def check_before_start(parts: Parts, run: Run) -> None:
@@ -74,9 +88,9 @@ async def check_before_start(parts: Parts, run: Run) -> None:
         return
     content = await plan_content(parts.store, parts.directory(run.identity.run_id), run)
     plan, now = await parts.plan_of(run), timestamp(parts.clock.now())
-    _signers(
-        rules, reference_to(plan, content), await kept_signatures(parts, run), SIGNATURES, tenant_id, now
-    )
+    signatures = await kept_signatures(parts, run)
+    async with _refusals_recorded(parts, START, tenant_id, run.identity.run_id, content):
+        _signers(rules, reference_to(plan, content), signatures, SIGNATURES, tenant_id, now)
 
 
 async def kept_signatures(parts: Parts, run: Run) -> bytes | None:
@@ -85,6 +99,26 @@ async def kept_signatures(parts: Parts, run: Run) -> bytes | None:
         return await parts.store.kept(run.identity.run_id, SIGNATURES)
     except ContentMissing:
         return None
+
+
+@asynccontextmanager
+async def _refusals_recorded(
+    parts: Parts, operation: Operation, tenant_id: str, run_id: str | None, plan: bytes
+) -> AsyncIterator[None]:
+    try:
+        yield
+    except REFUSALS as refusal:
+        draft = parts.access().draft(
+            parts.clock,
+            operation.name,
+            tenant_id,
+            refusal,
+            # One that was asked for may be anything.
+            run_id=run_id if run_id is not None and is_id(run_id) else None,
+            plan_sha256=sha256(plan).hexdigest(),
+        )
+        await parts.store.record_audit([draft])
+        raise
 
 
 def _signers(

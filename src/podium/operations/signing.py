@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from podium.access.keys import is_key_id
 from podium.access.policy import TrustedKey
 from podium.access.signatures import (
     PURPOSE,
@@ -14,6 +13,7 @@ from podium.access.signatures import (
     parse_signatures,
 )
 from podium.access.verdicts import Finding, PlanSignatureInvalid, TrustedKeys, Verdict, judge
+from podium.log.ids import is_id
 from podium.log.plan_refs import PlanRef
 from podium.log.times import Timestamp, parse_moment
 from podium.operations.inputs import InvalidInput
@@ -59,7 +59,7 @@ def sign_plan(
     earlier: Sequence[PlanSignature] = (),
 ) -> list[PlanSignature]:
     """The new signature, after those that others have made of the same plan."""
-    if not is_key_id(key_id):
+    if not is_id(key_id):
         raise InvalidInput(
             f"{shortened(key_id)!r} is not a possible id of a key: use 1-128 letters, digits or . _ : @ + -; give one "
             "with --key-id"

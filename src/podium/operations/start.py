@@ -5,7 +5,6 @@ from typing import Final
 
 from podium.log.ids import RunId
 from podium.log.runs import Run
-from podium.log.times import timestamp
 from podium.log.transitions import RunStatus
 from podium.operations.drive import ReadyRun
 from podium.operations.parts import Parts
@@ -16,12 +15,11 @@ _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 async def check_signed(parts: Parts, request: RunRequest) -> RunRequest:
     """The request with who has signed its plan. Raises what `signed_request` does."""
-    rules = parts.signing()
-    if rules is None and request.signatures is None:
+    if request.signatures is None and parts.signing() is None:
         return request
-    from podium.operations.signed_runs import signed_request
+    from podium.operations.signed_runs import check_request
 
-    return await signed_request(rules, request, timestamp(parts.clock.now()))
+    return await check_request(parts, request)
 
 
 async def check_signed_run(parts: Parts, run: Run) -> None:

@@ -124,7 +124,7 @@ async def replace_workflow(
             return {}  # it never goes on; who asks for that is told so
         if run.needs_approval:
             raise PlanNotApproved(run_id, run.plan_sha256, sha256(plan_bytes(plan)).hexdigest())
-        signed_by, signed = _check_signed(parts, run, plan, signatures), plan
+        signed_by, signed = await _check_signed(parts, run, plan, signatures), plan
         old = await parts.plan_of(run)
         changes = structural_changes(old, plan)
         if changes and not force:
@@ -163,13 +163,12 @@ async def replace_workflow(
     return {"written": msgspec.to_builtins(written)} if written else {}
 
 
-def _check_signed(parts: Parts, run: Run, plan: Plan, signatures: bytes | None) -> tuple[SignedBy, ...]:
-    rules = parts.signing()
-    if rules is None and signatures is None:
+async def _check_signed(parts: Parts, run: Run, plan: Plan, signatures: bytes | None) -> tuple[SignedBy, ...]:
+    if signatures is None and parts.signing() is None:
         return ()
-    from podium.operations.signed_runs import signed_replacement
+    from podium.operations.signed_runs import check_replacement
 
-    return signed_replacement(rules, run, plan, signatures, timestamp(parts.clock.now()))
+    return await check_replacement(parts, run, plan, signatures)
 
 
 def _with_its_budgets(run_id: RunId, plan: Plan, old: Plan, stands: "_Standing") -> tuple[Plan, Budgets]:

@@ -126,6 +126,7 @@ def world(tmp_path: Path) -> World:
 
 
 REF = reference_to(PLAN_A, plan_bytes(PLAN_A), URI)
+PLAN_B_SHA256 = reference_to(PLAN_B, plan_bytes(PLAN_B)).sha256
 CONTEXT = RunContext(run_id="r", target_adapter="local")
 
 
@@ -228,6 +229,43 @@ def test_a_bad_signature_is_refused_where_none_is_required(world: World) -> None
         assert await world.code_of_start(parts, world.request(signatures=b"{}")) == "SIGNATURE_MALFORMED"
         await start_run(parts, world.request())
         assert (await show_run(world.store, world.clock, "default", "r")).signed_by == ()
+
+    asyncio.run(work())
+
+
+@pytest.mark.rule("SG05")
+def test_every_refusal_is_in_the_audit_log_with_its_code_and_the_plan(world: World) -> None:
+    async def work() -> None:
+        await world.code_of_start(world.parts(), world.request())
+        await world.code_of_start(world.parts(), world.request(signatures=b"{}"))
+        await start_run(world.parts(required=False), world.request())
+        with pytest.raises(PodiumError):
+            await resume_run(world.parts(), "r", workflow=Replacement(PLAN_B, b""))
+        with pytest.raises(PodiumError):
+            await resume_run(world.parts(), "r")
+        entries = [msgspec.json.decode(one.content) for one in await world.store.read_audit("default")]
+        assert [
+            (one["operation"], one["outcome"], one["code"], one["runId"], one["planSha256"])
+            for one in entries
+            if one["outcome"] == "REJECTED"
+        ] == [
+            ("run.start", "REJECTED", "PLAN_NOT_SIGNED", "r", REF.sha256),
+            ("run.start", "REJECTED", "SIGNATURE_MALFORMED", "r", REF.sha256),
+            ("run.replace-workflow", "REJECTED", "PLAN_NOT_SIGNED", "r", PLAN_B_SHA256),
+            ("run.start", "REJECTED", "PLAN_NOT_SIGNED", "r", REF.sha256),
+        ]
+
+    asyncio.run(work())
+
+
+def test_a_refusal_of_a_run_with_an_impossible_id_is_recorded_without_it(world: World) -> None:
+    async def work() -> None:
+        request = msgspec.structs.replace(world.request(), run_id="\ud800" * 100)
+        with pytest.raises(PodiumError) as refused:
+            await start_run(world.parts(), request)
+        assert refused.value.code == "PLAN_NOT_SIGNED"
+        [entry] = await world.store.read_audit("default")
+        assert "runId" not in msgspec.json.decode(entry.content)
 
     asyncio.run(work())
 
