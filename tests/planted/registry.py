@@ -19,6 +19,7 @@ from tests.planted import (
     operating,
     plans,
     runs,
+    signals,
     signing,
 )
 from tests.planted.cannot import CANNOT
@@ -40,6 +41,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "operating": operating.FAULTS,
     "plans": plans.FAULTS,
     "engines": engines.FAULTS,
+    "signals": signals.FAULTS,
     "signing": signing.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]

@@ -85,11 +85,34 @@ def test_sixty_signals_a_minute_are_accepted() -> None:
         store, clock = await a_run()
         for _ in range(60):
             await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN)
+        clock.move(20)
+        with pytest.raises(TooManySignals, match="try again in 41 seconds") as refused:
+            await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN, signal_id="late")
+        assert refused.value.retry_after_seconds == 41
+        await send_signal(store, clock, "default", "r", "CANCEL", {}, caller=ANN)
+        clock.move(refused.value.retry_after_seconds)
+        # It was not decided about: its id may be used again.
+        sent = await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN, signal_id="late")
+        assert not sent.duplicate
+
+    asyncio.run(scenario())
+
+
+def test_signals_are_counted_however_much_a_run_records_in_between() -> None:
+    async def scenario() -> None:
+        store, clock = await a_run()
+        identity = (await store.get_run(RunId("r"))).identity
+        for number in range(60):
+            await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN)
+            alerts = [
+                new_event(
+                    identity, EventType.ALERT_RAISED, timestamp(clock.now()), subject=f"X:{number}:{one}"
+                )
+                for one in range(50)
+            ]
+            await store.append(RunId("r"), alerts)
         with pytest.raises(TooManySignals):
             await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN)
-        await send_signal(store, clock, "default", "r", "CANCEL", {}, caller=ANN)
-        clock.move(61)
-        await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN)
 
     asyncio.run(scenario())
 
