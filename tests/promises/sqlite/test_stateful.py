@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
+from podium.access.audit import AuditDraft
 from podium.errors import LogMoved, PodiumError
 from podium.log.engines import TemporalRunRef
 from podium.log.events import EventWrite
@@ -31,6 +32,7 @@ from podium.stores.memory import MemoryStore
 from podium.stores.sqlite import SqliteStore
 from podium.testing.clock import VirtualClock
 from podium.testing.events import event, new_run
+from podium.testing.store_promises.audit import decision
 
 RUNS = st.sampled_from([f"r{n}" for n in range(5)])
 BUSES = st.sampled_from(["kafka", "nats"])
@@ -44,6 +46,10 @@ EVENTS = st.one_of(
     st.tuples(st.sampled_from(["RunStarted", "RunPaused", "RunResumed", "RunReopened"]), st.none()),
     st.tuples(st.sampled_from(["RunCompleted", "RunFailed", "RunCancelled"]), st.none()),
     st.tuples(st.sampled_from(["StepStarted", "StepCompleted"]), STEPS),
+)
+# Decisions that are recorded with an append, by tenant; the last one cannot be kept.
+DECISIONS = st.lists(st.sampled_from(["a", "b", "a\0"]), max_size=2).map(
+    lambda tenants: [decision(tenant_id=tenant) for tenant in tenants]
 )
 BATCHES = st.lists(st.tuples(EVENTS, st.integers(1, 3), SMALL), min_size=0, max_size=4)
 
@@ -122,6 +128,7 @@ class SameAnswers(RuleBasedStateMachine):
         start=TIMES,
         inputs=st.sampled_from(["", "", "", "x"]),
         batch=BATCHES,
+        audit=DECISIONS,
     )
     def create(
         self,
@@ -135,6 +142,7 @@ class SameAnswers(RuleBasedStateMachine):
         start: str,
         inputs: str,
         batch: list[Any],
+        audit: list[AuditDraft],
     ) -> None:
         new = new_run(
             run_id,
@@ -147,7 +155,8 @@ class SameAnswers(RuleBasedStateMachine):
             start_at=start if pressure is Backpressure.DELAY else None,
             inputs_sha256=inputs,
         )
-        self._both("create_run", new, _writes(run_id, batch))
+        self._both("create_run", new, _writes(run_id, batch), audit=audit)
+        self._compare_audit()
 
     @rule(
         run_id=RUNS,
@@ -156,6 +165,7 @@ class SameAnswers(RuleBasedStateMachine):
         after=st.one_of(st.none(), st.none(), SMALL),
         set_keys=st.lists(st.tuples(STEPS, TIMES), max_size=2),
         drop=st.lists(STEPS, max_size=2),
+        audit=DECISIONS,
     )
     def append(
         self,
@@ -165,6 +175,7 @@ class SameAnswers(RuleBasedStateMachine):
         after: int | None,
         set_keys: list[tuple[str, str]],
         drop: list[str],
+        audit: list[AuditDraft],
     ) -> None:
         self._both(
             "append",
@@ -174,7 +185,22 @@ class SameAnswers(RuleBasedStateMachine):
             after=after,
             set_wake_ups=[WakeUp(run_id=RunId(run_id), key=key, due=due) for key, due in set_keys],
             drop_wake_ups=drop,
+            audit=audit,
         )
+        self._compare_audit()
+
+    @rule(audit=DECISIONS)
+    def record_audit(self, audit: list[AuditDraft]) -> None:
+        self._both("record_audit", audit)
+        self._compare_audit()
+
+    @rule(tenant=st.sampled_from(["a", "b", "c"]), after=SMALL, limit=SMALL)
+    def read_audit(self, tenant: str, after: int, limit: int) -> None:
+        self._both("read_audit", tenant, after=after, limit=limit)
+
+    def _compare_audit(self) -> None:
+        for tenant in self._both("audit_tenants"):
+            self._both("audit_head", tenant)
 
     @rule(run_id=RUNS, after=SMALL, limit=SMALL)
     def read(self, run_id: str, after: int, limit: int) -> None:
