@@ -623,6 +623,16 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G36",
+        "on PostgreSQL two transactions continue a chain at the same place",
+        drop("stores/postgres/audit.py:record", "await connections.lock(connection, 'audit', tenant_id)"),
+    ),
+    fault(
+        "G36",
+        "the audit log is read without asking",
+        swap("operations/auditing.py:readable_tenants", "access.decide(READ_AUDIT, tenant) is None", "True"),
+    ),
+    fault(
+        "G36",
         "a repeated event is decided again",
         swap(f"{_MEMORY}.append", "writes or not (set_wake_ups or drop_wake_ups or audit)", "not audit"),
     ),

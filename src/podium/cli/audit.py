@@ -13,15 +13,22 @@ from podium.access.audit import AuditKey
 from podium.access.audit_verification import ExpectedRecord, Finding, FindingKind, is_seal
 from podium.cli.output import print_json, print_table
 from podium.cli.paths import GivenPath
-from podium.cli.storing import MAX_NUMBER, Command, json_option, store_option, using_store
+from podium.cli.storing import MAX_NUMBER, Command, json_option, store_option, using_parts
 from podium.files import open_regular
 from podium.log.times import Timestamp
 from podium.operations.audit_files import lines_of, verify_lines
 from podium.operations.audit_keys import keys_by_id, make_audit_key, read_audit_key
 from podium.operations.audit_results import Verification, VerifiedChain
 from podium.operations.audit_times import moment_of
-from podium.operations.auditing import AuditQuery, ListedRecord, export_audit, list_audit, verify_store
-from podium.ports.store import AuditLog, Store
+from podium.operations.auditing import (
+    AuditQuery,
+    ListedRecord,
+    export_audit,
+    list_audit,
+    readable_tenants,
+    verify_store,
+)
+from podium.operations.parts import Parts
 from podium.secrets.sources import InvalidSource, parse_source
 from podium.text import visible
 from podium.wiring import configured_audit_key, system_clock
@@ -38,7 +45,8 @@ def audit() -> None:
     """See who did what, and verify that the record is whole.
 
     Every decision about signals, approvals and access is recorded, refusals included: when, who and how that is known,
-    what was asked for, and what was decided. The records of a tenant form a chain, and each is sealed.
+    what was asked for, and what was decided. The records of a tenant form a chain, and each is sealed. With rules about
+    access (`access` in the configuration) reading them needs the role `auditor` in the tenant.
 
     \b
     podium audit list --outcome rejected --since 7d
@@ -93,11 +101,11 @@ def list_(
         limit=limit,
     )
 
-    async def work(opened: Store) -> list[ListedRecord]:
-        tenants = await _tenants(opened, tenant)
-        return [one for name in tenants for one in await list_audit(opened, name, query)]
+    async def work(parts: Parts) -> list[ListedRecord]:
+        tenants = await _tenants(parts, tenant)
+        return [one for name in tenants for one in await list_audit(parts.store, name, query)]
 
-    found = using_store(store, work)
+    found = using_parts(store, work)
     if as_json:
         print_json([_listed_json(one) for one in found])
         return
@@ -156,12 +164,13 @@ def export(store: str | None, tenant: str | None, output: Path | None) -> None:
       podium audit export --tenant acme | gzip > acme.jsonl.gz
     """
 
-    async def work(opened: Store) -> None:
+    async def work(parts: Parts) -> None:
+        tenants = await _tenants(parts, tenant)
         with _opened_output(output) as file:
-            async for line in export_audit(opened, await _tenants(opened, tenant)):
+            async for line in export_audit(parts.store, tenants):
                 file.write(line)
 
-    using_store(store, work)
+    using_parts(store, work)
 
 
 def _opened_output(output: Path | None) -> Any:
@@ -173,8 +182,8 @@ def _opened_output(output: Path | None) -> Any:
         raise click.UsageError(f"'{output}' exists; name a file that does not.") from None
 
 
-async def _tenants(store: AuditLog, tenant: str | None) -> Sequence[str]:
-    return [tenant] if tenant is not None else await store.audit_tenants()
+async def _tenants(parts: Parts, tenant: str | None) -> Sequence[str]:
+    return await readable_tenants(parts.store, parts.clock, parts.access(), tenant)
 
 
 def _expected_head(
@@ -254,7 +263,7 @@ def verify(
     if file is not None:
         result = _verify_file(file, lambda opened: verify_lines(lines_of(opened), known, tenant, expected))
     else:
-        result = using_store(store, lambda opened: _verify_store(opened, tenant, known, expected))
+        result = using_parts(store, lambda parts: _verify_store(parts, tenant, known, expected))
     allowed = {FindingKind.UNKNOWN_KEY: allow_unknown_keys, FindingKind.UNKEYED: allow_unkeyed}
     accepted = frozenset(kind for kind, is_allowed in allowed.items() if is_allowed)
     print_result(result, accepted, str(file) if file is not None else None, as_json=as_json)
@@ -275,9 +284,9 @@ def _configured(given: Sequence[AuditKey]) -> list[AuditKey]:
 
 
 async def _verify_store(
-    store: AuditLog, tenant: str | None, keys: dict[str, AuditKey], expected: ExpectedRecord | None
+    parts: Parts, tenant: str | None, keys: dict[str, AuditKey], expected: ExpectedRecord | None
 ) -> Verification:
-    return await verify_store(store, await _tenants(store, tenant), keys, expected)
+    return await verify_store(parts.store, await _tenants(parts, tenant), keys, expected)
 
 
 def _verify_file(file: Path, work: Callable[[IO[bytes]], Verification]) -> Verification:

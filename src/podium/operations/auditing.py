@@ -8,10 +8,14 @@ import msgspec
 
 from podium.access.audit import AuditHead, AuditKey, AuditRecord
 from podium.access.audit_verification import ChainVerifier, ExpectedRecord
+from podium.access.operations import READ_AUDIT
+from podium.log.ids import DEFAULT_TENANT
 from podium.log.times import Timestamp
+from podium.operations.access import Access
 from podium.operations.audit_files import head_line, header_line, record_line
 from podium.operations.audit_results import Verification, VerifiedChain, no_chain
-from podium.ports.store import AuditLog
+from podium.ports.clock import Clock
+from podium.ports.store import AuditLog, Store
 
 _PAGE: Final = 500
 # Also records with numbers that no record has are found.
@@ -31,6 +35,23 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
     record: AuditRecord
     entry: Mapping[str, Any] | None
+
+
+async def readable_tenants(
+    store: Store, clock: Clock, access: Access, tenant_id: str | None = None
+) -> Sequence[str]:
+    """The tenants whose chains the actor may read: the one that is asked for, or all of them.
+
+    Raises `NotAllowed` or `TenantForbidden` for a tenant that is asked for, and `NotAllowed` if none may be read.
+    """
+    if tenant_id is not None:
+        await access.require(store, clock, READ_AUDIT, tenant_id)
+        return [tenant_id]
+    tenants = await store.audit_tenants()
+    readable = [tenant for tenant in tenants if access.decide(READ_AUDIT, tenant) is None]
+    if tenants and not readable:
+        await access.require(store, clock, READ_AUDIT, DEFAULT_TENANT)
+    return readable
 
 
 async def list_audit(store: AuditLog, tenant_id: str, query: AuditQuery) -> list[ListedRecord]:
