@@ -268,9 +268,11 @@ def temporal_worker(
     """`drain`: how many seconds running attempts have when it is stopped."""
     _require_temporal()
     from podium.engines.temporal.worker import TemporalWorker
+    from podium.operations.signed_runs import signed_plan_of
 
     queues = _queues(connection, url, runs, shared=shared_runs)
-    parts, plan_of = _worker_parts(store, runs), plan_loader().plan_of
+    parts = _worker_parts(store, runs)
+    plan_of = partial(signed_plan_of, plan_loader().plan_of, signing_rules, parts.clock)
     return TemporalWorker(parts, connection, queues, plan_of, drain=timedelta(seconds=drain))
 
 

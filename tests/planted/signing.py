@@ -119,6 +119,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "SG05",
+        "a worker starts what no key has signed",
+        drop(f"{_RUNS}:signed_plan_of", "_signers(...)"),
+    ),
+    fault(
+        "SG05",
         "a dry run does not look at signatures",
         drop("cli/running.py:_show_plan", "_check_signed(request)"),
     ),

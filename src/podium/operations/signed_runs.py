@@ -21,10 +21,13 @@ from podium.log.runs import Run
 from podium.log.times import Timestamp, timestamp
 from podium.operations.parts import Parts
 from podium.operations.signing import verify_plan
+from podium.operations.start import NOT_STARTED
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
 from podium.plan.references import reference_to
+from podium.ports.clock import Clock
 from podium.ports.engine import RunRequest
+from podium.ports.store import Contents
 from podium.runtime.plan_file import SIGNATURES, plan_content
 
 
@@ -93,10 +96,30 @@ async def check_before_start(parts: Parts, run: Run) -> None:
         _signers(rules, reference_to(plan, content), signatures, SIGNATURES, tenant_id, now)
 
 
+async def signed_plan_of(
+    plan_of: Callable[[Run, Contents], Awaitable[Plan]],
+    rules: Callable[[], SigningRules | None],
+    clock: Clock,
+    run: Run,
+    contents: Contents,
+) -> Plan:
+    """The plan of a run, for a worker, which trusts no one else's check: by its own rules, before the run starts."""
+    plan, signing, tenant_id = await plan_of(run, contents), rules(), run.identity.tenant_id
+    if run.status in NOT_STARTED and is_required(signing, tenant_id):
+        ref = reference_to(plan, await plan_content(contents, None, run))
+        signatures = await _kept(contents, run)
+        _signers(signing, ref, signatures, SIGNATURES, tenant_id, timestamp(clock.now()))
+    return plan
+
+
 async def kept_signatures(parts: Parts, run: Run) -> bytes | None:
     """Those that a run was created with."""
+    return await _kept(parts.store, run)
+
+
+async def _kept(contents: Contents, run: Run) -> bytes | None:
     try:
-        return await parts.store.kept(run.identity.run_id, SIGNATURES)
+        return await contents.kept(run.identity.run_id, SIGNATURES)
     except ContentMissing:
         return None
 

@@ -10,7 +10,7 @@ from podium.operations.drive import ReadyRun
 from podium.operations.parts import Parts
 from podium.ports.engine import Notice, RunRequest
 
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
+NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 async def check_signed(parts: Parts, request: RunRequest) -> RunRequest:
@@ -24,7 +24,7 @@ async def check_signed(parts: Parts, request: RunRequest) -> RunRequest:
 
 async def check_signed_run(parts: Parts, run: Run) -> None:
     """A run that never started is about to: its plan has to be signed as the rules are now."""
-    if parts.signing() is not None and run.status in _NOT_STARTED:
+    if parts.signing() is not None and run.status in NOT_STARTED:
         from podium.operations.signed_runs import check_before_start
 
         await check_before_start(parts, run)

@@ -246,6 +246,12 @@ def test_a_file_that_podium_would_not_have_written_is_malformed(content: bytes) 
 
 
 @pytest.mark.rule("SG04")
+def test_a_file_that_is_too_large_is_not_even_parsed() -> None:
+    with pytest.raises(SignatureMalformed, match="it has 65,537 bytes; 65,536 are the most"):
+        parse_signatures(b"[" + b" " * (MAX_BYTES - 1) + b"]", "plan.sig")
+
+
+@pytest.mark.rule("SG04")
 def test_an_empty_list_is_no_signature() -> None:
     assert parse_signatures(b"[]", "f") == ()
 

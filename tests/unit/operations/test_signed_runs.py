@@ -13,12 +13,13 @@ from podium.access.signatures import write_signatures
 from podium.errors import PodiumError, RunNotFound
 from podium.log.ids import RunId
 from podium.log.times import later, timestamp
+from podium.log.transitions import RunStatus
 from podium.operations.drive import ReadyRun
 from podium.operations.engine_runs import EngineRuns
 from podium.operations.parts import Parts
 from podium.operations.resume import Replacement, resume_run
 from podium.operations.runs import show_run
-from podium.operations.signed_runs import SigningRules
+from podium.operations.signed_runs import SigningRules, signed_plan_of
 from podium.operations.signing import sign_plan
 from podium.operations.start import start_run
 from podium.operations.workflows import require_workflow
@@ -113,6 +114,10 @@ class World:
             self.begun.append(ready.run_id)
 
         return EngineRuns(parts, lambda: self.loader, begin)
+
+    async def plan_for_a_worker(self, parts: Parts, status: RunStatus = RunStatus.PENDING) -> Plan:
+        run = msgspec.structs.replace(await self.store.get_run(RunId("r")), status=status)
+        return await signed_plan_of(self.loader.plan_of, parts.signing, self.clock, run, self.store)
 
     async def publish(self, plan: Plan, signatures: bytes | None) -> None:
         await self.places.publish(URI, plan_bytes(plan))
@@ -335,6 +340,34 @@ def test_a_signature_is_not_kept_for_a_workflow_that_takes_the_place_of_the_sign
         with pytest.raises(PodiumError) as refused:
             await resume_run(world.parts(), "r")
         assert refused.value.code == "PLAN_NOT_SIGNED"
+
+    asyncio.run(work())
+
+
+@pytest.mark.rule("SG05")
+def test_a_worker_checks_by_its_own_rules_before_a_run_starts(world: World) -> None:
+    async def work() -> None:
+        await start_run(world.parts(required=False), world.request())
+        assert await world.plan_for_a_worker(world.parts(required=False)) == PLAN_A
+        with pytest.raises(PodiumError) as refused:
+            await world.plan_for_a_worker(world.parts())
+        assert refused.value.code == "PLAN_NOT_SIGNED"
+        # What has started continues.
+        assert await world.plan_for_a_worker(world.parts(), RunStatus.RUNNING) == PLAN_A
+
+    asyncio.run(work())
+
+
+@pytest.mark.rule("SG03", "SG05")
+def test_a_worker_accepts_the_signature_that_the_run_keeps_until_the_key_expires(world: World) -> None:
+    async def work() -> None:
+        parts = world.parts(expires=later(world.now(), 60))
+        await start_run(parts, world.request(signatures=world.signatures()))
+        assert await world.plan_for_a_worker(parts) == PLAN_A
+        world.clock.move(60)
+        with pytest.raises(PodiumError) as refused:
+            await world.plan_for_a_worker(parts)
+        assert refused.value.code == "PLAN_KEY_EXPIRED"
 
     asyncio.run(work())
 
