@@ -16,7 +16,7 @@ from podium.operations.driving import RunDriver
 from podium.operations.explaining import Reason
 from podium.operations.parts import Parts
 from podium.operations.runs import RunView, show_run
-from podium.operations.waiting import Obstacles, obstacles_of
+from podium.operations.waiting import Obstacles, needing_approval, obstacles_of
 from podium.text import visible
 
 
@@ -34,6 +34,11 @@ def runs() -> None:
 @store_option
 @tenant_option
 @click.option("--status", "statuses", multiple=True, type=click.Choice(list(RunStatus)), help="Only these.")
+@click.option(
+    "--needs",
+    type=click.Choice(["approval"]),
+    help="Only runs that wait for an approval: of their plan, or of a step.",
+)
 @click.option("--plan", help="Only runs of this plan.")
 @click.option("--project", help="Only runs of this project.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 1000))
@@ -43,6 +48,7 @@ def list_(
     store: str | None,
     tenant: str,
     statuses: tuple[RunStatus, ...],
+    needs: str | None,
     plan: str | None,
     project: str | None,
     limit: int,
@@ -59,6 +65,8 @@ def list_(
     )
 
     async def work(parts: Parts) -> tuple[list[Obstacles], str | None]:
+        if needs is not None:
+            return await needing_approval(parts, tenant, query)
         page = await parts.store.runs.page(tenant, query)
         return [await obstacles_of(parts, run) for run in page.runs], page.cursor
 
@@ -133,6 +141,8 @@ def _show_text(view: RunView, driver: RunDriver | None, waits: Sequence[Reason])
         click.echo(f"signed   by {by.key_id} at {by.signed_at} ({by.public})")
     if driver is not None:
         say(f"driver   {_describe_driver(driver)}")
+    if view.approval is not None:
+        click.echo(f"approved {visible(view.approval)}")
     for reason in waits:
         text, *commands = lines_of(reason)
         click.echo("\n".join([f"waits    {text.strip()}", *commands]))

@@ -1,15 +1,19 @@
 """Who approved or rejected what in a run, and how that is known."""
 
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
-from podium.log.payloads import StepEnd, payload_of
+from podium.log.payloads import RunApproved, StepEnd, payload_of
 from podium.log.transitions import TASK_ENDS
 from podium.ports.store import EventLog
 from podium.runtime.reading import records_of
+
+# Where the name of a step is, of a decision about the run as a whole.
+PLAN: Final = "the plan"
 
 
 class Decision(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,6 +31,16 @@ class Decision(msgspec.Struct, frozen=True, rename="camel"):
         return f"{self.step}: {'approved' if self.approved else 'rejected'} by {self.by}{how}{claim}"
 
 
+def plan_decision(approval: RunApproved) -> Decision:
+    return Decision(
+        PLAN,
+        approved=True,
+        by=approval.by or "",
+        by_method=approval.by_method,
+        claimed_by=approval.claimed_by,
+    )
+
+
 async def decisions_of(
     log: EventLog, run_id: RunId, also: Callable[[EventRecord], None] | None = None
 ) -> list[Decision]:
@@ -35,6 +49,8 @@ async def decisions_of(
     async for record in records_of(log, run_id):
         if also is not None:
             also(record)
+        if record.event_type == EventType.RUN_APPROVED:
+            found.append(plan_decision(payload_of(record, RunApproved)))
         if record.event_type not in TASK_ENDS or b'"by"' not in record.payload:
             continue
         end = payload_of(record, StepEnd)

@@ -18,7 +18,7 @@ from podium.operations.drive import ReadyRun
 from podium.operations.inputs import check_inputs
 from podium.operations.parts import Parts
 from podium.operations.signals import request_signal
-from podium.operations.start import check_signed, check_signed_run
+from podium.operations.start import ask_for_approval, check_signed, check_signed_run
 from podium.plan.capabilities import CapabilityNotSupported, check_capabilities
 from podium.ports.engine import RunContext, RunRequest, SignalRequest
 from podium.runtime.plan_loading import PlanLoader
@@ -98,5 +98,5 @@ class EngineRuns:
             plan_content=found.content,
             signatures=context.signatures,
         )
-        request = await check_signed(self._parts, request)
+        request = ask_for_approval(self._parts, await check_signed(self._parts, request))
         return await self._parts.store.get_run(await self._parts.engine().create(request))

@@ -6,6 +6,7 @@ from datetime import datetime
 from shlex import quote
 from typing import Final, NamedTuple
 
+from podium.log.payloads import Signal, payload_of
 from podium.log.runs import Run
 from podium.log.times import Timestamp, moment
 from podium.log.transitions import TERMINAL, RunStatus
@@ -18,7 +19,7 @@ from podium.operations.parts import Parts
 from podium.plan.plan import Plan
 from podium.ports.engine import EngineTrouble
 from podium.ports.store import Store
-from podium.runtime.plan_approval import waiting_for_approval
+from podium.runtime.plan_approval import stop_signal, waiting_for_approval
 from podium.runtime.replaying import replayed
 from podium.runtime.spilling import Values
 
@@ -106,7 +107,7 @@ async def explain_run(
         again = await if_resumed(store, run, plan, payloads)
         return Explanation(run, run.status.value, (), if_resumed=again)
     if run.waits_for_approval:
-        return Explanation(run, run.status.value, (reason_for(waiting_for_approval(run), run_id),))
+        return Explanation(run, run.status.value, (await _waits_to_start(store, run),))
     driver = await open_driver(store, run)
     if driver is not None and driver.in_line:
         slot = Reason("slot", run.concurrency_key or "", driver.in_line)
@@ -118,6 +119,16 @@ async def explain_run(
     return Explanation(
         run, run.status.value, reasons_of(machine, run_id, is_driven=lost is None), undriven=lost
     )
+
+
+async def _waits_to_start(store: Store, run: Run) -> Reason:
+    """The approval of its plan; or the end, if that was decided and no process has recorded it yet."""
+    run_id = run.identity.run_id
+    stop = await stop_signal(store, run)
+    if stop is None:
+        return reason_for(waiting_for_approval(run), run_id)
+    what = "rejected" if payload_of(stop, Signal).signal_type == "REJECT" else "cancelled"
+    return Reason("record", run_id, f"the run was {what} before its start, and its end is not yet in the log")
 
 
 async def if_resumed(

@@ -11,21 +11,20 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from podium.errors import PodiumError
-from podium.log.events import EventType, EventWrite, encode_payload
+from podium.log.engines import LOCAL
+from podium.log.events import EventRecord, EventType, EventWrite, encode_payload
 from podium.log.leases import Fence
-from podium.log.payloads import RunApproved, payload_of
+from podium.log.payloads import RunApproved, Signal, payload_of
 from podium.log.runs import Run
 from podium.log.times import Timestamp
 from podium.operations.signal_payloads import InvalidSignal
 from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.lock import RunLocked
-from podium.runtime.plan_approval import approval_record, stop_signal
+from podium.runtime.plan_approval import approval_record, facts_of_answer, rejected_end, stop_signal
 from podium.runtime.plan_file import plan_content
 from podium.runtime.writing import new_event
 
-REJECTED: Final = "REJECTED"
-_FAILED: Final = 1
 _ANSWERS: Final = ("APPROVE", "REJECT")
 # Answers to the form of an approval step, and where a rejected one continues.
 _OF_STEPS: Final = ("form", "to")
@@ -46,7 +45,7 @@ class ApprovalDecided(PodiumError):
 class PlanAnswer(NamedTuple):
     """What follows from the signal: appended behind its SignalAccepted, in the same transaction."""
 
-    write: EventWrite
+    writes: tuple[EventWrite, ...]
     # On condition that this is the run's newest record.
     after: int
     # The end of a run needs its lease.
@@ -75,14 +74,13 @@ async def answer_plan(
     _check_fields(run, signal_type, payload)
     await _require_undecided(store, run)
     await _check_plan(store, run, payload.get("planSha256"))
-    facts = {
-        name: body[name] for name in ("signalId", "by", "byMethod", "byUid") if body.get(name) is not None
-    }
-    facts |= {name: payload[name] for name in ("claimedBy", "reason") if payload.get(name)}
     if signal_type == "APPROVE":
-        approved = encode_payload({"planSha256": run.plan_sha256, **facts})
-        return PlanAnswer(new_event(run.identity, EventType.RUN_APPROVED, at, approved), run.head)
-    return PlanAnswer(_rejected(run, facts, at), run.head, await _fence(store, run))
+        approved = encode_payload({"planSha256": run.plan_sha256, **facts_of_answer(body)})
+        return PlanAnswer((new_event(run.identity, EventType.RUN_APPROVED, at, approved),), run.head)
+    if run.provider != LOCAL:
+        return PlanAnswer((), run.head)  # its engine ends it, and what waits there
+    end = new_event(run.identity, EventType.RUN_FAILED, at, encode_payload(rejected_end(body)))
+    return PlanAnswer((end,), run.head, await _fence(store, run))
 
 
 def _check_fields(run: Run, signal_type: str, payload: Mapping[str, Any]) -> None:
@@ -105,22 +103,32 @@ async def _require_undecided(store: Store, run: Run) -> None:
         raise ApprovalDecided(
             f"run {run_id!r} does not wait for an approval of its plan: {await _decision(store, run)}"
         )
-    if await stop_signal(store, run) is not None:
-        raise ApprovalDecided(f"run {run_id!r} is being cancelled and does not start")
+    stop = await stop_signal(store, run)
+    if stop is not None:
+        raise ApprovalDecided(f"run {run_id!r} {describe_stop(stop)}, and does not start")
+
+
+def describe_stop(stop: EventRecord) -> str:
+    """What was decided about a run before it started, and by whom."""
+    signal = payload_of(stop, Signal)
+    what = "was rejected" if signal.signal_type == "REJECT" else "is being cancelled"
+    return f"{what} by {signal.by}" if signal.by else what
 
 
 async def _decision(store: Store, run: Run) -> str:
+    approval = await describe_approval(store, run)
+    return f"it was approved {approval}" if approval is not None else f"it is {run.status.value.lower()}"
+
+
+async def describe_approval(store: Store, run: Run) -> str | None:
+    """`by ada (os-user) at ...`, as decisions about steps are shown; None if its plan was not approved."""
     record = await approval_record(store, run)
     if record is None:
-        return f"it is {run.status.value.lower()}"
-    return f"it was approved {approved_by(payload_of(record, RunApproved))} at {record.emitted_at[:19]}Z"
-
-
-def approved_by(approval: RunApproved) -> str:
-    """`by ada (os-user)`, as decisions about steps are shown."""
+        return None
+    approval = payload_of(record, RunApproved)
     how = f" ({approval.by_method})" if approval.by_method else ""
     claim = f", who gave the name {approval.claimed_by!r}" if approval.claimed_by else ""
-    return f"by {approval.by or 'unknown'}{how}{claim}"
+    return f"by {approval.by or 'unknown'}{how}{claim} at {record.emitted_at[:19]}Z"
 
 
 async def _check_plan(store: Store, run: Run, given: str | None) -> None:
@@ -139,13 +147,6 @@ async def _check_plan(store: Store, run: Run, given: str | None) -> None:
             f"run {run_id!r} was created with the plan {run.plan_sha256}, and the store has another one, with SHA-256 "
             f"{actual}; cancel the run and start it again"
         )
-
-
-def _rejected(run: Run, facts: Mapping[str, Any], at: Timestamp) -> EventWrite:
-    message = str(facts.get("reason") or f"the plan was rejected by {facts.get('by', 'unknown')}")
-    error = {"category": "USER", "code": REJECTED, "message": message, "retryable": False}
-    end = {**facts, "exitCode": _FAILED, "reason": "rejected", "error": error}
-    return new_event(run.identity, EventType.RUN_FAILED, at, encode_payload(end))
 
 
 async def _fence(store: Store, run: Run) -> Fence:

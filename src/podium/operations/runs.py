@@ -25,6 +25,8 @@ class RunView(NamedTuple):
     steps: list[StepSnapshot]
     # Who has signed its plan.
     signed_by: tuple[SignedBy, ...] = ()
+    # By whom its plan was approved, how that is known, and when.
+    approval: str | None = None
 
 
 async def read_events(
@@ -58,4 +60,12 @@ async def show_run(
     snapshot: RunSnapshot = await projecting.catch_up(run.identity.run_id)
     steps = await store.load_steps(run.identity.run_id, after=after_step, limit=limit)
     signed_by = await signers_of(store, run, await queued_of(store, run.identity.run_id))
-    return RunView(run, snapshot.summary, steps, signed_by)
+    return RunView(run, snapshot.summary, steps, signed_by, await _approval_of(store, run))
+
+
+async def _approval_of(store: Store, run: Run) -> str | None:
+    if not run.needs_approval:
+        return None
+    from podium.operations.run_approval import describe_approval
+
+    return await describe_approval(store, run)

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
-from podium.errors import LogMoved, PodiumError, RunNotFound, StoreUnavailable
+from podium.errors import LogMoved, PlanNotApproved, PodiumError, RunNotFound, StoreUnavailable
 from podium.log.events import EventType, EventWrite, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Fence
@@ -178,7 +178,7 @@ async def request_signal(
     access, plan = parts.access(), None
     if request.signal_type in ABOUT_A_STEP:
         run = await access.find(parts.store, parts.clock, tenant_id, run_id)
-        plan = await parts.plan_of(run)
+        plan = await _plan_of(parts, run, request)
     return await send_signal(
         parts.store,
         parts.clock,
@@ -192,6 +192,15 @@ async def request_signal(
         fields=fields,
         signal_id=request.signal_id,
     )
+
+
+async def _plan_of(parts: Parts, run: Run, request: SignalRequest) -> Plan | None:
+    try:
+        return await parts.plan_of(run)
+    except PlanNotApproved:
+        if not is_about_plan(run, request.signal_type, request.payload):
+            raise
+        return None  # that it is another plan is what the answer is checked for
 
 
 async def check_may_drive(
@@ -282,7 +291,7 @@ async def _accepted(
 async def _about_plan(store: Store, clock: Clock, run: Run, signal: Signal) -> _Ready:
     signal = _with_form(signal, dict(signal.fields)) if signal.fields else signal
     answer = await answer_plan(store, run, signal.signal_type, signal.body(), timestamp(clock.now()))
-    return _Ready(signal, answer.after, [answer.write], answer.fence)
+    return _Ready(signal, answer.after, answer.writes, answer.fence)
 
 
 def _condition(after: int | None, head: int, *, is_last: bool) -> int | None:

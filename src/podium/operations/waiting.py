@@ -4,21 +4,28 @@ Whether a failed step waits to be retried, or a step is in doubt, only the machi
 folded again. Few plans have such steps; for all others this costs a look at the plan.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from podium.log.runs import Run
+from msgspec.structs import replace
+
+from podium.log.runs import Run, RunQuery
 from podium.log.transitions import RunStatus
 from podium.operations.driving import RunDriver, open_driver
 from podium.operations.explaining import Reason, reason_for, substatus_of
 from podium.operations.parts import Parts
 from podium.plan.loading import walk
-from podium.plan.plan import Plan
+from podium.plan.plan import Approval, Plan
 from podium.runtime.plan_approval import waiting_for_approval
 from podium.runtime.plan_file import PlanMissing
 from podium.runtime.replaying import replayed
 
 _FOR_AN_OPERATOR: Final = frozenset({"operator", "doubt"})
+_NOT_STARTED: Final = frozenset({RunStatus.PENDING, RunStatus.APPROVED})
+_OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.PAUSED})
+# Of runs that are looked at for one answer.
+_PAGE: Final = 50
+_MAX_PAGES: Final = 20
 
 
 class Obstacles(NamedTuple):
@@ -47,6 +54,13 @@ async def obstacles_of(parts: Parts, run: Run) -> Obstacles:
 async def _waits_for_operator(parts: Parts, run: Run) -> tuple[Reason, ...]:
     if run.waits_for_approval:
         return (reason_for(waiting_for_approval(run), run.identity.run_id),)
+    return await _waits(parts, run, _may_wait, _FOR_AN_OPERATOR)
+
+
+async def _waits(
+    parts: Parts, run: Run, may_wait: Callable[[Plan], bool], kinds: frozenset[str]
+) -> tuple[Reason, ...]:
+    """What a run that works waits for, of these kinds. The log is read only if its plan has such steps."""
     if run.status not in (RunStatus.RUNNING, RunStatus.PAUSED):
         return ()
     run_id = run.identity.run_id
@@ -54,10 +68,44 @@ async def _waits_for_operator(parts: Parts, run: Run) -> tuple[Reason, ...]:
         plan = await parts.plan_of(run)
     except PlanMissing:
         return ()  # of a run that was not started here
-    if not _may_wait(plan):
+    if not may_wait(plan):
         return ()
     machine = await replayed(parts.store, run_id, plan, parts.values(run_id))
-    return tuple(reason_for(one, run_id) for one in machine.obligations() if one.kind in _FOR_AN_OPERATOR)
+    return tuple(reason_for(one, run_id) for one in machine.obligations() if one.kind in kinds)
+
+
+async def needing_approval(
+    parts: Parts, tenant_id: str, query: RunQuery
+) -> tuple[list[Obstacles], str | None]:
+    """Runs that wait for an approval of their plan, or of a step; and the cursor behind the last that was looked at.
+
+    What a step waits for only the log says, so a bounded number of open runs is looked at for each page.
+    """
+    statuses = (query.statuses or _OPEN) & _OPEN
+    query = replace(query, statuses=statuses, limit=min(query.limit, _PAGE))
+    found: list[Obstacles] = []
+    if not statuses:
+        return found, None
+    for _ in range(_MAX_PAGES):
+        page = await parts.store.runs.page(tenant_id, query)
+        for run in page.runs:
+            waits = await _waits_for_approval(parts, run)
+            if waits:
+                found.append(Obstacles(run, await open_driver(parts.store, run), waits))
+        if page.cursor is None or len(found) >= query.limit:
+            return found, page.cursor
+        query = replace(query, cursor=page.cursor)
+    return found, query.cursor
+
+
+async def _waits_for_approval(parts: Parts, run: Run) -> tuple[Reason, ...]:
+    if run.status in _NOT_STARTED:
+        return await _waits_for_operator(parts, run)
+    return await _waits(parts, run, _asks, frozenset({"approval"}))
+
+
+def _asks(plan: Plan) -> bool:
+    return any(isinstance(step.body, Approval) for _, step in walk(plan.workflow))
 
 
 def _may_wait(plan: Plan) -> bool:

@@ -6,8 +6,8 @@ by the store (`stores/rules.py`); this is how engines wait for it, and compare t
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
 
 from podium.errors import PlanNotApproved
 from podium.log.events import EventRecord, EventType
@@ -20,7 +20,11 @@ from podium.ports.store import EventLog
 from podium.runtime.reading import records_of
 
 LOOK_SECONDS: Final = 0.2
-_STOPPING: Final = ("CANCEL", "EMERGENCY_STOP")
+REJECTED: Final = "REJECTED"
+_STOPPING: Final = ("CANCEL", "EMERGENCY_STOP", "REJECT")
+_FAILED: Final = 1
+# Of a signal: who sent it, and how that is known.
+_SENDER: Final = ("signalId", "by", "byMethod", "byUid")
 
 
 # What came of waiting. Stopped: a cancel was asked for, and nothing has acted on it yet.
@@ -50,8 +54,24 @@ async def stop_signal(log: EventLog, run: Run) -> EventRecord | None:
     async for record in records_of(log, run.identity.run_id):
         is_signal = record.event_type == EventType.SIGNAL_ACCEPTED
         if is_signal and payload_of(record, Signal).signal_type in _STOPPING:
-            return record
+            return record  # of several, the first decides
     return None
+
+
+def facts_of_answer(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What is recorded of an answer beside its outcome. `body`: of its SignalAccepted."""
+    facts = {name: body[name] for name in _SENDER if body.get(name) is not None}
+    return facts | {
+        name: body["payload"][name] for name in ("claimedBy", "reason") if body["payload"].get(name)
+    }
+
+
+def rejected_end(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload of RunFailed of a run that was rejected before it started."""
+    facts = facts_of_answer(body)
+    message = str(facts.get("reason") or f"the plan was rejected by {facts.get('by', 'unknown')}")
+    error = {"category": "USER", "code": REJECTED, "message": message, "retryable": False}
+    return {**facts, "exitCode": _FAILED, "reason": "rejected", "error": error}
 
 
 def waiting_for_approval(run: Run) -> Obligation:

@@ -138,11 +138,14 @@ class Takeovers:
     ) -> Iterator[EventWrite]:
         # The original can be a rerun itself: some of its events were recorded by a still earlier run.
         recalled = RecalledTime()
+        started = next((one.run_seq for one in records if one.event_type == EventType.RUN_STARTED), 0)
         for record in records:
             payload = fields_of(record)
             recalled.recall(payload, record.emitted_at)
             if record.event_type in _NOT_TAKEN_OVER or _is_about(original.step, record):
                 continue
+            if record.run_seq < started and record.event_type == EventType.SIGNAL_ACCEPTED:
+                continue  # about the start of that run: here it could answer a step
             yield self._copy(record, payload, original, at, recalled.at(record.emitted_at))
 
     def _copy(

@@ -35,6 +35,7 @@ from podium.runtime.ends import ended_by, last_end
 from podium.runtime.holders import workflow_owner
 from podium.runtime.lock import RunLocked
 from podium.runtime.outages import Outages
+from podium.runtime.plan_approval import wait_for_approval
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.reopening import Reopening, RunEndedAlready
@@ -150,8 +151,10 @@ class TemporalEngine:
         if on_driving is not None:
             on_driving(control)
         following = _Following(self._parts, run_id, observers, on_waiting, notify)
-        machine = await following.machine(run)
         try:
+            if run.waits_for_approval and await self._is_left(run_id, on_waiting, notify, no_wait=no_wait):
+                return RunEnded(run_id, LEFT, RESUMABLE, "waiting", "")
+            machine = await following.machine(run)
             while (end := await following.read(machine)) is None:
                 reason = idle_because(machine.obligations()) if no_wait else None
                 if reason is not None:
@@ -160,6 +163,19 @@ class TemporalEngine:
         finally:
             await control.close()
         return _ended(end)
+
+    async def _is_left(
+        self,
+        run_id: RunId,
+        on_waiting: Callable[[Sequence[Obligation]], None] | None,
+        notify: Callable[[Notice], None] | None,
+        *,
+        no_wait: bool,
+    ) -> bool:
+        """Wait for the approval of the plan; the execution learns of it from the signal."""
+        store = self._parts.store
+        look = partial(self._parts.patiently, run_id, partial(store.get_run, run_id), notify)
+        return await wait_for_approval(store, look, on_waiting=on_waiting, no_wait=no_wait) == "left"
 
     async def _start(self, client: Client, run: Run, queues: Queues) -> None:
         try:

@@ -34,6 +34,8 @@ class OpenedRun(msgspec.Struct, frozen=True, omit_defaults=True):
     start: dict[str, Any] | None = None
     # The run has ended already, or was refused: nothing is left to do.
     is_over: bool = False
+    # Nothing of it may start: open it again when it is nudged.
+    waits_for_approval: bool = False
 
 
 class WriteOrder(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -20,9 +20,11 @@ from podium.log.engines import TEMPORAL, EngineRunRef
 from podium.log.events import EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Lease
+from podium.log.payloads import Signal, fields_of, payload_of
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.answers import failure_payload
+from podium.machine.following import signal_wake_up
 from podium.plan.capabilities import ValidationReport, check_capabilities
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
@@ -32,6 +34,8 @@ from podium.runtime import holders
 from podium.runtime.alerts import Alerting
 from podium.runtime.checkpoints import encode_machine
 from podium.runtime.lock import RunLocked
+from podium.runtime.plan_approval import rejected_end, stop_signal
+from podium.runtime.reading import records_of
 from podium.runtime.replaying import replayed
 from podium.runtime.slots import CONCURRENCY_LIMIT, SlotWaiter
 from podium.runtime.world import World
@@ -60,7 +64,14 @@ class Opening:
         _require_own(run, workflow_id)
         if run.status in TERMINAL:
             return _over(run)
+        if run.needs_approval and run.status in _NOT_STARTED:
+            await self._drop_wake_ups(run)
         owner = holders.workflow_owner(TEMPORAL, workflow_id)
+        stop = await stop_signal(self._store, run) if run.waits_for_approval else None
+        if run.waits_for_approval and stop is None:
+            return OpenedRun(run.identity, 0, b"", waits_for_approval=True)
+        if stop is not None and payload_of(stop, Signal).signal_type == "REJECT":
+            return await self._end(run, owner, EventType.RUN_FAILED, rejected_end(fields_of(stop)))
         try:
             plan = await self._plan_of(run, self._store)
         except PodiumError as error:
@@ -73,13 +84,13 @@ class Opening:
             )
             return await self._fail(run, owner, error)
         try:
-            lease = await self._claim(run, plan, owner)
+            lease = await self._claim(run, plan, owner, starts=stop is None)
         except ConcurrencyLimit:
             return await self._end(
                 run, owner, EventType.RUN_CANCELLED, {"exitCode": 2, "reason": CONCURRENCY_LIMIT}
             )
         start = None
-        if run.status in _NOT_STARTED:
+        if run.status in _NOT_STARTED and stop is None:
             try:
                 report = check_capabilities(plan, TEMPORAL)
                 prepared = await prepare_run(self._parts, run, check=True, alone=False)
@@ -100,16 +111,30 @@ class Opening:
             start,
         )
 
-    async def _claim(self, run: Run, plan: Plan, owner: str) -> Lease:
-        """The run belongs to its execution, not to this process: its lease does not lapse."""
+    async def _drop_wake_ups(self, run: Run) -> None:
+        """Of the signals that were sent before it starts: this execution has seen them, and needs no other nudge."""
+        run_id = run.identity.run_id
+        keys = [
+            signal_wake_up(payload_of(record, Signal).signal_id)
+            async for record in records_of(self._store, run_id)
+            if record.event_type == EventType.SIGNAL_ACCEPTED
+        ]
+        if keys:
+            await self._store.append(run_id, [], drop_wake_ups=keys)
+
+    async def _claim(self, run: Run, plan: Plan, owner: str, *, starts: bool) -> Lease:
+        """The run belongs to its execution, not to this process: its lease does not lapse.
+
+        A run that ends before it `starts` needs no slot.
+        """
         run_id, parts = run.identity.run_id, self._parts
-        limit = plan.concurrency.limit if plan.concurrency is not None else None
+        limit = plan.concurrency.limit if plan.concurrency is not None and starts else None
 
         async def claim() -> Lease | None:
             return await self._store.claim(run_id, owner=owner, ttl=None, slots=limit)
 
         lease: Lease | None
-        if plan.concurrency is None or run.status not in _NOT_STARTED:
+        if plan.concurrency is None or run.status not in _NOT_STARTED or not starts:
             lease = await claim()
         else:
             waiter = SlotWaiter(
@@ -135,7 +160,14 @@ class Opening:
     ) -> dict[str, Any] | None:
         """What RunStarted says; None if a rerun has recorded it, with what it takes over."""
         parts, run_id = self._parts, lease.run_id
-        start = start_facts(prepared.plan, prepared.asked.inputs, prepared.facts, prepared.host, engine)
+        start = start_facts(
+            prepared.plan,
+            prepared.asked.inputs,
+            prepared.facts,
+            prepared.host,
+            engine,
+            approved_sha256=prepared.approved_sha256,
+        )
         world = World(
             self._store, parts.clock, prepared.tasks, prepared.tasks.ask, payloads=parts.values(run_id)
         )

@@ -68,16 +68,13 @@ class RunWorkflow:
     @workflow.run
     async def run(self, args: RunArgs) -> None:
         self._args = args
-        opened: OpenedRun = await workflow.execute_activity(
-            "podium.open",
-            args,
-            result_type=OpenedRun,
-            task_queue=args.queue,
-            # It may wait for a slot.
-            start_to_close_timeout=_FOREVER,
-            heartbeat_timeout=_HEARTBEAT,
-            retry_policy=_RETRY,
-        )
+        opened = await self._open()
+        while opened.waits_for_approval:
+            # No activity waits: any number of runs may do so, for weeks. Signals nudge, also while no worker is there.
+            await workflow.wait_condition(lambda: self._nudged)
+            if workflow.info().is_continue_as_new_suggested():
+                workflow.continue_as_new(RunArgs(args.run_id, args.queue, args.rotation + 1))
+            opened = await self._open()
         if opened.is_over:
             return
         self._generation = opened.generation
@@ -90,6 +87,20 @@ class RunWorkflow:
         if not await self._drive():
             workflow.continue_as_new(RunArgs(args.run_id, args.queue, args.rotation + 1))
         await workflow.execute_local_activity("podium.close", args.run_id, **_LOCAL)
+
+    async def _open(self) -> OpenedRun:
+        self._nudged = False
+        opened: OpenedRun = await workflow.execute_activity(
+            "podium.open",
+            self._args,
+            result_type=OpenedRun,
+            task_queue=self._args.queue,
+            # It may wait for a slot.
+            start_to_close_timeout=_FOREVER,
+            heartbeat_timeout=_HEARTBEAT,
+            retry_policy=_RETRY,
+        )
+        return opened
 
     @workflow.signal
     def nudge(self) -> None:

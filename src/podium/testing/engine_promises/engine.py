@@ -13,6 +13,8 @@ from podium.ports.store import Store
 from podium.testing.engine_promises.scenarios import ScriptedSignal
 
 _LOOK_SECONDS: Final = 0.01
+# In the payload of a signal: the SHA-256 of the plan.
+THE_PLAN: Final = "THE_PLAN"
 Send: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 
@@ -43,7 +45,11 @@ async def take_part(store: Store, run_id: RunId, signals: Sequence[ScriptedSigna
         if found is None:
             return
         after = found
-        await send(signal.send, dict(signal.payload))
+        plan_sha256 = (await store.get_run(run_id)).plan_sha256
+        payload = {
+            name: plan_sha256 if value == THE_PLAN else value for name, value in signal.payload.items()
+        }
+        await send(signal.send, payload)
 
 
 async def log_of(store: Store, run_id: RunId) -> list[EventRecord]:
