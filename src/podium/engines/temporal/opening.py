@@ -112,12 +112,15 @@ class Opening:
         )
 
     async def _drop_wake_ups(self, run: Run) -> None:
-        """Of the signals that were sent before it starts: this execution has seen them, and needs no other nudge."""
+        """Of the signals that were sent before it starts: this execution has seen them, and needs no other nudge.
+
+        Only up to the run as it was read: a later approval is not seen yet, and its nudge must not be lost.
+        """
         run_id = run.identity.run_id
         keys = [
             signal_wake_up(payload_of(record, Signal).signal_id)
             async for record in records_of(self._store, run_id)
-            if record.event_type == EventType.SIGNAL_ACCEPTED
+            if record.event_type == EventType.SIGNAL_ACCEPTED and record.run_seq <= run.head
         ]
         if keys:
             await self._store.append(run_id, [], drop_wake_ups=keys)
