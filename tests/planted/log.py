@@ -264,6 +264,44 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G11",
+        "an approval of any plan is taken",
+        drop("operations/run_approval.py:answer_plan", "await _check_plan(...)"),
+    ),
+    fault(
+        "G11",
+        "a run can be approved twice",
+        drop("operations/run_approval.py:answer_plan", "await _require_undecided(...)"),
+    ),
+    fault(
+        "G11",
+        "a second approval of the plan answers a step",
+        swap("operations/run_approval.py:is_about_plan", "run.needs_approval and ...", "False"),
+    ),
+    fault(
+        "G11",
+        "a plan that a person has replaced starts in place of the approved one",
+        drop("operations/structure.py:replace_workflow", "if run.needs_approval: ..."),
+        drop("runtime/plan_file.py:accepted_hashes", "if run.needs_approval: ..."),
+        drop("engines/hosting.py:prepare_run", "if run.needs_approval: ..."),
+        swap("stores/rules.py:_check_approved_plan", "approved is None or approved != actual", "False"),
+    ),
+    fault(
+        "G11",
+        "a rerun takes the approval of the earlier plan for that of a step",
+        swap("runtime/takeover.py:Takeovers._copies", "record.run_seq < started", "False"),
+    ),
+    fault(
+        "G11",
+        "an imported run needs no approval if its header says so",
+        swap("operations/transfer.py:import_run", "new.needs_approval or ...", "new.needs_approval"),
+    ),
+    fault(
+        "G11",
+        "a worker loses the nudge for an approval",
+        swap("engines/temporal/opening.py:Opening._drop_wake_ups", "record.run_seq <= run.head", "True"),
+    ),
+    fault(
+        "G11",
         "a run that waits for approval does not say so",
         swap(f"{_PROJECT}:_Fold._take_run", "'WAITING_APPROVAL' if ... else None", "None"),
     ),

@@ -184,10 +184,9 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G19",
         "a signal about a step is not checked if the plan is lost",
-        swap(
-            "operations/signals.py:request_signal",
-            "plan = await parts.plan_of(run)",
-            "with suppress(PodiumError):\n    plan = await parts.plan_of(run)",
+        body(
+            "operations/signals.py:_plan_of",
+            "try:\n    return await parts.plan_of(run)\nexcept PodiumError:\n    return None",
         ),
     ),
 ]

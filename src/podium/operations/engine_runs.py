@@ -98,5 +98,6 @@ class EngineRuns:
             plan_content=found.content,
             signatures=context.signatures,
         )
-        request = ask_for_approval(self._parts, await check_signed(self._parts, request))
+        request = await check_signed(self._parts, request)
+        request = ask_for_approval(self._parts, request)
         return await self._parts.store.get_run(await self._parts.engine().create(request))
