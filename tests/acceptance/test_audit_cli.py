@@ -327,6 +327,23 @@ def test_a_record_that_cannot_be_read_is_listed_and_hides_no_other(place: Place)
     assert "malformed" in kinds(verify(place, "audit.jsonl", code=65))
 
 
+def test_a_head_that_is_wrong_hides_no_record_from_the_list(place: Place) -> None:
+    database = SqliteFile(place.folder / "store.db")
+    fill(database.url, None)
+    database.drop_triggers()
+    database.execute("UPDATE audit_heads SET seq = 1000000")
+    done = place.run("audit", "list", "--json", "--limit", "2", "--store", database.url)
+    assert [one["seq"] for one in json.loads(done.stdout)] == [5, 6]
+
+
+def test_a_backup_has_the_audit_log(place: Place) -> None:
+    store = str(place.folder / "store.db")
+    fill(store, key_of(place))
+    place.run("store", "backup", "copy.db", "--store", store)
+    chains = [verify(place, "--store", name, code=0)["chains"] for name in (store, "copy.db")]
+    assert chains[0] == chains[1]
+
+
 def test_an_export_is_verified_elsewhere_and_not_overwritten(place: Place, database: Database) -> None:
     fill(database.url, key_of(place))
     fill(database.url, key_of(place), tenant="other", count=2)

@@ -11,7 +11,7 @@ import msgspec
 
 from podium.access.audit import AuditKey
 from podium.access.audit_verification import ExpectedRecord, Finding, FindingKind, is_seal
-from podium.cli.output import print_json, print_table
+from podium.cli.output import print_json, print_table, spelled_json
 from podium.cli.paths import GivenPath
 from podium.cli.storing import MAX_NUMBER, Command, json_option, store_option, using_parts
 from podium.files import open_regular
@@ -167,8 +167,9 @@ def export(store: str | None, tenant: str | None, output: Path | None) -> None:
     async def work(parts: Parts) -> None:
         tenants = await _tenants(parts, tenant)
         with _opened_output(output) as file:
+            is_terminal = output is None and sys.stdout.isatty()
             async for line in export_audit(parts.store, tenants):
-                file.write(line)
+                file.write(spelled_json(line.decode()[:-1]).encode() + b"\n" if is_terminal else line)
 
     using_parts(store, work)
 

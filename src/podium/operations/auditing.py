@@ -56,11 +56,17 @@ async def readable_tenants(
 
 async def list_audit(store: AuditLog, tenant_id: str, query: AuditQuery) -> list[ListedRecord]:
     """The newest records that match, oldest first."""
-    newest: deque[ListedRecord] = deque(maxlen=query.limit)
-    after = _BEFORE_ALL
     head = await store.audit_head(tenant_id)
     if head is not None and query == AuditQuery(limit=query.limit):
-        after = head.seq - query.limit
+        newest = await _matching(store, tenant_id, query, after=head.seq - query.limit)
+        # Fewer only if the chain is short, or if its head is wrong: that must hide nothing.
+        if len(newest) == query.limit:
+            return newest
+    return await _matching(store, tenant_id, query, after=_BEFORE_ALL)
+
+
+async def _matching(store: AuditLog, tenant_id: str, query: AuditQuery, *, after: int) -> list[ListedRecord]:
+    newest: deque[ListedRecord] = deque(maxlen=query.limit)
     async for record in _records(store, tenant_id, after):
         listed = ListedRecord(record, _entry(record))
         if _matches(listed.entry, query):

@@ -256,17 +256,18 @@ async def _append(
     if drop_wake_ups:
         drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
         await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
-    await _record_audit(connections, connection, audit)
+    if audit:
+        await _record_audit(connections, connection, audit)
     return stored
 
 
 async def _record_audit(
     connections: Connections, connection: Connection, drafts: "Sequence[AuditDraft]"
 ) -> None:
-    if drafts:
-        from podium.stores.postgres import audit
+    # Loaded with the first decision.
+    from podium.stores.postgres import audit
 
-        await audit.record(connections, connection, drafts)
+    await audit.record(connections, connection, drafts)
 
 
 async def _approval_of(connection: Connection, run: _Opened) -> bytes | None:
@@ -400,7 +401,8 @@ async def create_run(
         stored, _ = await _store(connections, connection, opened, fresh)
         row = rules.row_after(row, fresh, len(stored), now)
         await contents_sql.keep_for(connection, number, prepared)
-        await _record_audit(connections, connection, audit)
+        if audit:
+            await _record_audit(connections, connection, audit)
     return CreatedRun(row, rules.outcome(writes, {}, stored), duplicate=False)
 
 
