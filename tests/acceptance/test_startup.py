@@ -61,6 +61,8 @@ SELDOM = {
         "podium.operations.driving",
         "podium.operations.pausing",
     },
+    "a JSON Schema": {"podium.expressions.json_schema", "podium.expressions.schema_places"},
+    "a worker of another engine": {"podium.stores.sqlite.attempts"},
     "a Python step": {"podium.runtime.tasks.python", "podium.runtime.tasks.workers"},
     "lists and upkeep of the store": {"podium.stores.sqlite.tenants", "podium.stores.sqlite.maintenance"},
     "a misspelled word": {"difflib"},

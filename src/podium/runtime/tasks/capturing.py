@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from podium.errors import PodiumError
-from podium.expressions.json_schema import schema_problem
 from podium.log.events import MAX_PAYLOAD_BYTES
 from podium.plan.plan import Limits, Work, Workflow
 from podium.runtime.rundir import RunDirectory, inside
@@ -122,6 +121,9 @@ def check_schema(work: Work, facts: dict[str, Any], output: Output | None = None
     if "json" not in facts:
         text = _whole(output, "`expect.schema`") if output is not None else str(facts.get("output", ""))
         facts["json"] = parse_json(text)
+    # Loaded with the first schema.
+    from podium.expressions.json_schema import schema_problem
+
     problem = schema_problem(facts["json"], work.expect.schema)
     if problem is not None:
         raise NotAsExpected(f"the result does not fit its schema: {problem}")

@@ -49,7 +49,6 @@ from podium.stores.sqlite import (
 )
 from podium.stores.sqlite import contents as contents_sql
 from podium.stores.sqlite.appending import Append
-from podium.stores.sqlite.attempts import start_attempt
 from podium.stores.sqlite.clock import BootClock, boot_id
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.filesystem import make_folder, refuse_network
@@ -338,6 +337,9 @@ class SqliteStore:
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
     ) -> StartedAttempt:
+        # Loaded by workers: a run that this process drives has no attempts that others claim.
+        from podium.stores.sqlite.attempts import start_attempt
+
         texts.check_holder(claim.owner, claim.name)
         append = _checked_append(run_id, writes, fence, None, set_wake_ups, drop_wake_ups)
 
