@@ -42,6 +42,7 @@ steps:
 """
 
 
+@pytest.mark.rule("SS04", "SS05", "SS06")
 def test_a_step_that_was_not_reached_gets_other_variables_and_another_directory(place: Place) -> None:
     process = begun(place, WAITS)
     (place.folder / "elsewhere").mkdir()
@@ -93,6 +94,7 @@ def test_a_step_that_was_not_reached_gets_other_variables_and_another_directory(
         ("RETRY_STEP", {"stepId": "B"}, "STEP_NOT_TERMINAL", "not been reached"),
     ],
 )
+@pytest.mark.rule("SS08", "SS10")
 def test_a_signal_that_does_not_fit_is_refused_with_a_code_and_changes_nothing(
     place: Place, kind: str, payload: dict[str, Any], code: str, said: str
 ) -> None:
@@ -124,6 +126,7 @@ def test_a_step_that_has_ended_is_neither_changed_nor_skipped_nor_retried(place:
         assert ended(process)[0] == 0
 
 
+@pytest.mark.rule("SS02")
 def test_an_override_is_kept_over_a_crash_a_failure_and_a_resume(place: Place) -> None:
     process = begun(place, WAITS.replace("printf", "test -f fixed || exit 1; printf"))
     send(place, "INJECT_OVERRIDE", {"stepId": "B", "override": {"env": {"N": "new"}}})
@@ -141,6 +144,7 @@ def test_an_override_is_kept_over_a_crash_a_failure_and_a_resume(place: Place) -
     ]
 
 
+@pytest.mark.rule("G38")
 def test_a_failed_step_waits_for_an_operator_who_changes_and_retries_it(place: Place) -> None:
     place.write(
         """
@@ -156,6 +160,7 @@ def test_a_failed_step_waits_for_an_operator_who_changes_and_retries_it(place: P
     assert ended(process)[0] == 0
 
 
+@pytest.mark.rule("SS06")
 def test_a_result_is_not_taken_over_for_a_step_that_was_changed(place: Place) -> None:
     """`cache: true`: the fingerprint is that of the changed step."""
     text = WAITS.replace("env: {N: plan}", "env: {N: plan}, cache: true")
@@ -176,7 +181,30 @@ def test_a_result_is_not_taken_over_for_a_step_that_was_changed(place: Place) ->
         assert ("reusedFrom" in end["payload"]) == (run_id != "changed")
 
 
+@pytest.mark.rule("SS06")
+def test_a_step_that_is_changed_between_two_iterations_has_another_fingerprint(place: Place) -> None:
+    process = begun(
+        place,
+        """
+        steps:
+          - name: L
+            for_each:
+              items: [1, 2]
+              steps:
+                - {name: B, command: [printenv, N], env: {N: plan}}
+                - {name: W, command: [sh, -c, "touch begun; until test -f go; do sleep 0.02; done"]}
+        """,
+    )
+    send(place, "INJECT_OVERRIDE", {"stepId": "L/B", "override": {"env": {"N": "new"}}})
+    (place.folder / "go").touch()
+    assert ended(process)[0] == 0
+    first, second = (events(place, "StepCompleted", f"L[{index}]/B")[0]["payload"] for index in (0, 1))
+    assert (first["output"], second["output"]) == ("plan\n", "new\n")
+    assert first["fingerprint"] != second["fingerprint"]
+
+
 @pytest.mark.parametrize("force_kill", [True, False])
+@pytest.mark.rule("SS09")
 def test_an_emergency_stop_kills_or_leaves_time_and_runs_no_finally(place: Place, force_kill: bool) -> None:
     process = begun(
         place,
@@ -196,6 +224,7 @@ def test_an_emergency_stop_kills_or_leaves_time_and_runs_no_finally(place: Place
     assert not (place.folder / "cleaned").exists()
 
 
+@pytest.mark.rule("SS09")
 def test_a_completed_step_of_an_open_graph_is_repeated_with_force(place: Place) -> None:
     process = begun(
         place,
@@ -230,6 +259,7 @@ class _Server(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.rule("SS05")
 def test_a_request_goes_to_the_new_address_with_the_new_body_and_only_where_it_may(place: Place) -> None:
     server = HTTPServer(("127.0.0.1", 0), _Server)
     Thread(target=server.serve_forever, daemon=True).start()

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tests.planted import (
+    changing,
     engines,
     language,
     language_flow,
@@ -42,6 +43,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "plans": plans.FAULTS,
     "engines": engines.FAULTS,
     "signals": signals.FAULTS,
+    "changing": changing.FAULTS,
     "signing": signing.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]

@@ -33,3 +33,12 @@ def test_the_order_of_a_plain_step_names_its_path_and_the_lease_only() -> None:
 def test_an_order_arrives_as_it_was_sent(order: AttemptOrder) -> None:
     sent = msgspec.json.encode(AttemptArgs.of(order, generation=1))
     assert msgspec.json.decode(sent, type=AttemptArgs).order(_RUN) == order
+
+
+@pytest.mark.rule("SS07")
+def test_a_changed_step_travels_with_its_start() -> None:
+    start = EventDraft("StepStarted", "build", 1, {"overriddenBy": ["s1"]})
+    change = {"by": ["s1"], "override": {"timeout": 3}}
+    order = AttemptOrder(_RUN, "build", 1, before=[start], change=change)
+    sent = msgspec.json.encode(AttemptArgs.of(order, generation=1))
+    assert msgspec.json.decode(sent, type=AttemptArgs).order(_RUN) == order

@@ -51,6 +51,7 @@ def restored(host: Host) -> Machine:
 # --- what it finds --------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("SS01", "SS06")
 def test_a_step_that_was_not_reached_gets_the_override() -> None:
     host = started(ONE)
     override(host, "b", env={"MODE": "fast"}, timeout=5)
@@ -68,6 +69,7 @@ def test_the_step_itself_keeps_what_the_override_does_not_name() -> None:
     assert env_of(host, "a") == {"MODE": "fast", "KEEP": "1"}
 
 
+@pytest.mark.rule("SS01", "SS02")
 def test_an_attempt_that_has_been_launched_keeps_what_it_got_and_its_next_try_gets_the_override() -> None:
     host = started(ONE)
     host.end("a")
@@ -89,6 +91,7 @@ def test_a_step_that_waits_for_its_next_try_gets_the_override_with_it() -> None:
     assert (launched(host, "b").attempt, env_of(host, "b")) == (2, {"MODE": "fast"})
 
 
+@pytest.mark.rule("SS01")
 def test_a_step_that_an_operator_may_retry_gets_the_override() -> None:
     host = started("steps: [{name: a, command: [tool], retry: {attempts: 1, operator: 600}}]")
     host.end("a", 1)
@@ -109,6 +112,7 @@ def test_a_step_in_doubt_gets_the_override_when_it_is_retried() -> None:
     assert env_of(host, "a") == {"MODE": "fast"}
 
 
+@pytest.mark.rule("SS01")
 def test_an_override_releases_no_hold() -> None:
     host = started(ONE)
     host.signal("PAUSE")
@@ -130,6 +134,7 @@ def test_a_step_that_failed_while_the_run_is_paused_can_be_changed_and_retried()
 
 
 @pytest.mark.parametrize("is_paused", [True, False])
+@pytest.mark.rule("SS08")
 def test_a_step_that_completed_cannot_be_changed(is_paused: bool) -> None:
     host = started(ONE)
     if is_paused:
@@ -140,6 +145,7 @@ def test_a_step_that_completed_cannot_be_changed(is_paused: bool) -> None:
     assert host.machine.changes == {}
 
 
+@pytest.mark.rule("SS02")
 def test_a_step_that_completed_can_be_changed_if_the_flow_may_return_to_it() -> None:
     host = started(
         """
@@ -154,6 +160,7 @@ def test_a_step_that_completed_can_be_changed_if_the_flow_may_return_to_it() -> 
     assert env_of(host, "a") == {"MODE": "fast"}
 
 
+@pytest.mark.rule("SS02")
 def test_a_failed_step_of_an_open_graph_is_changed_and_retried_with_its_dependants() -> None:
     host = started(
         """
@@ -182,6 +189,7 @@ steps:
 """
 
 
+@pytest.mark.rule("SS03")
 def test_a_path_without_index_is_every_iteration_that_starts_from_now_on() -> None:
     host = started(LOOP)
     override(host, "l/a", env={"MODE": "fast"})
@@ -192,6 +200,7 @@ def test_a_path_without_index_is_every_iteration_that_starts_from_now_on() -> No
     assert env_of(host, "l[2]/a") == {"MODE": "fast"}
 
 
+@pytest.mark.rule("SS03")
 def test_a_path_with_an_index_is_that_iteration_only_and_adds_to_the_step() -> None:
     host = started(LOOP)
     override(host, "l/a", env={"MODE": "fast", "A": "1"})
@@ -203,6 +212,21 @@ def test_a_path_with_an_index_is_that_iteration_only_and_adds_to_the_step() -> N
     assert launched(host, "l[2]/a").facts == {"overriddenBy": ["INJECT_OVERRIDE-1", "INJECT_OVERRIDE-2"]}
 
 
+@pytest.mark.rule("SS03")
+def test_a_later_change_replaces_what_it_names_and_keeps_the_rest() -> None:
+    host = Host(ONE)
+    override(host, "a", env={"MODE": "fast", "A": "1"}, timeout=5, retry={"attempts": 2, "delay": 3})
+    override(host, "a", env={"A": "2"}, retry={"delay": 4})
+    host.signal("UPDATE_TARGET", stepId="a", newTarget="sub", reason="needed")
+    override(host, "a", timeout=6)
+    task = launched(host.start(), "a")
+    assert env_of(host, "a") == {"MODE": "fast", "KEEP": "1", "A": "2"}
+    assert (task.step.timeout, task.step.retry) == (6, Retry(attempts=2, delay=4))
+    assert isinstance(task.step.body, Command)
+    assert task.step.body.work.workdir == "sub"
+
+
+@pytest.mark.rule("SS08")
 def test_an_iteration_that_is_over_cannot_be_changed() -> None:
     host = started(LOOP)
     host.end("l[0]/a")
@@ -210,6 +234,7 @@ def test_an_iteration_that_is_over_cannot_be_changed() -> None:
     assert refused(host)["code"] == "STEP_TERMINAL"
 
 
+@pytest.mark.rule("SS03")
 def test_a_further_try_of_a_block_keeps_the_override_of_a_step_in_it() -> None:
     host = started(
         """
@@ -243,6 +268,7 @@ def test_a_step_of_finally_can_be_changed_before_it_and_in_it() -> None:
     assert launched(host, "_finally/z").step.timeout == 9
 
 
+@pytest.mark.rule("SS01")
 def test_more_tries_can_be_given_to_a_step_that_runs() -> None:
     host = started("steps: [{name: a, command: [tool]}]")
     override(host, "a", retry={"attempts": 2, "delay": 3})
@@ -253,6 +279,7 @@ def test_more_tries_can_be_given_to_a_step_that_runs() -> None:
     assert launched(host, "a").step.retry == Retry(attempts=2, delay=3)
 
 
+@pytest.mark.rule("SS01", "SS05", "SS06")
 def test_an_approval_asks_the_new_question_of_the_new_person() -> None:
     host = started("steps: [{name: a, command: [tool]}, {name: ok, approval: {message: 'May it?'}}]")
     override(host, "ok", message="${context.x} may it?", timeout=60)
@@ -291,6 +318,7 @@ def changed_body(path: str, **signals: Any) -> Any:
     return launched(host, path).step.body
 
 
+@pytest.mark.rule("SS04", "SS05")
 def test_a_request_gets_other_headers_another_body_and_another_address() -> None:
     change = {"headers": {"accept": "${env.HOME}"}, "body": {"t": "${context.x}", "n": [1, None]}}
     body = changed_body("h", override=change, target="https://example.org/x")
@@ -304,6 +332,7 @@ def test_a_request_gets_other_headers_another_body_and_another_address() -> None
     assert fill_in(body.body, lookup) == {"t": "${context.x}", "n": [1, None]}
 
 
+@pytest.mark.rule("SS04", "SS05")
 def test_a_function_gets_other_arguments_and_another_directory() -> None:
     body = changed_body("p", override={"args": {"y": "${env.X}"}}, target="sub")
     assert isinstance(body, Python)
@@ -314,6 +343,7 @@ def test_a_function_gets_other_arguments_and_another_directory() -> None:
     ("target", "wanted"),
     [("codex", ("codex", None)), ("openai/gpt-5/mini", ("openai", "gpt-5/mini"))],
 )
+@pytest.mark.rule("SS05")
 def test_an_agent_gets_another_provider_and_not_the_model_of_the_old_one(target: str, wanted: Any) -> None:
     body = changed_body("g", override={"prompt": "${x}"}, target=target)
     assert isinstance(body, Agent)
@@ -342,6 +372,7 @@ def test_an_agent_gets_another_provider_and_not_the_model_of_the_old_one(target:
         ("s", {"timeout": 1}, "nothing that can be overridden"),
     ],
 )
+@pytest.mark.rule("SS04")
 def test_what_a_step_of_its_kind_does_not_have_is_refused(
     path: str, change: dict[str, Any], said: str
 ) -> None:
@@ -365,6 +396,7 @@ def test_what_a_step_of_its_kind_does_not_have_is_refused(
         ("s", "x", "has no target"),
     ],
 )
+@pytest.mark.rule("SS05")
 def test_a_target_that_a_step_cannot_have_is_refused(path: str, target: str, said: str) -> None:
     host = started(KINDS)
     host.signal("UPDATE_TARGET", stepId=path, newTarget=target, reason="needed")
@@ -373,6 +405,7 @@ def test_a_target_that_a_step_cannot_have_is_refused(path: str, target: str, sai
 
 
 @pytest.mark.parametrize("kind", ["INJECT_OVERRIDE", "UPDATE_TARGET", "SKIP_STEP", "RETRY_STEP"])
+@pytest.mark.rule("SS08")
 def test_a_step_that_the_plan_does_not_have_is_refused_with_what_it_could_be(kind: str) -> None:
     host = started("steps: [{name: deploy, command: [tool]}]")
     host.signal(kind, stepId="deplpy", override={"timeout": 1}, newTarget="x", reason="needed")
@@ -383,6 +416,7 @@ def test_a_step_that_the_plan_does_not_have_is_refused_with_what_it_could_be(kin
 # --- how long it lasts ----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("SS02")
 def test_a_checkpoint_keeps_what_was_changed_and_what_an_attempt_was_launched_with() -> None:
     host = started(ONE)
     override(host, "a", retry={"attempts": 3})
@@ -397,6 +431,7 @@ def test_a_checkpoint_keeps_what_was_changed_and_what_an_attempt_was_launched_wi
     assert task.step.body.work.env == {"MODE": "fast"}
 
 
+@pytest.mark.rule("SS02")
 def test_a_reopened_run_keeps_the_override() -> None:
     host = started("steps: [{name: a, command: [tool]}]")
     override(host, "a", env={"MODE": "fast"})

@@ -143,6 +143,19 @@ def test_an_attempt_starts_with_its_event_and_only_once() -> None:
     assert run.take() == Work()
 
 
+@pytest.mark.rule("SS06", "SS07")
+def test_an_attempt_of_a_changed_step_starts_with_the_change_and_names_the_signals() -> None:
+    run = Example("steps: [{name: a, command: [tool]}]")
+    run.signal("INJECT_OVERRIDE", stepId="a", override={"timeout": 3})
+    work = run.start()
+    (task,) = work.starts
+    assert task.change is not None
+    assert (task.step.timeout, task.change.override) == (3, {"timeout": 3})
+    assert work.events[-1].payload == {"overriddenBy": [*task.change.by]}
+    (again,) = run.restarted().take().starts
+    assert again == task
+
+
 @pytest.mark.rule("EN02")
 def test_no_more_attempts_start_than_there_are_slots() -> None:
     run = Example(AT_ONCE)

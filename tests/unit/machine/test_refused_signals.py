@@ -34,6 +34,7 @@ def running(*steps: Any) -> Host:
 @pytest.mark.parametrize(
     ("signal", "code"), [("SKIP_STEP", "STEP_RUNNING"), ("RETRY_STEP", "STEP_NOT_TERMINAL")]
 )
+@pytest.mark.rule("SS08")
 def test_a_step_that_is_running(signal: str, code: str) -> None:
     assert code_of(running(task("a")), signal, "a") == code
     assert code_of(running(approval("a")), signal, "a") == code
@@ -42,6 +43,7 @@ def test_a_step_that_is_running(signal: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("signal", ["SKIP_STEP", "RETRY_STEP"])
+@pytest.mark.rule("SS08")
 def test_a_step_that_has_ended(signal: str) -> None:
     host = running(task("a"), for_each("l", 2, task("b")), graph("g", task("x"), task("y")), task("z"))
     host.end("a")
@@ -57,6 +59,7 @@ def test_a_step_that_has_ended(signal: str) -> None:
 
 
 @pytest.mark.parametrize("signal", ["SKIP_STEP", "RETRY_STEP"])
+@pytest.mark.rule("SS08")
 def test_a_step_that_has_ended_while_the_run_is_paused(signal: str) -> None:
     host = running(task("a"), task("b"))
     host.signal("PAUSE")
@@ -64,6 +67,7 @@ def test_a_step_that_has_ended_while_the_run_is_paused(signal: str) -> None:
     assert code_of(host, signal, "a") == "STEP_TERMINAL"
 
 
+@pytest.mark.rule("SS08")
 def test_a_step_that_was_not_reached_is_skipped_and_not_retried() -> None:
     host = running(task("a"), task("b"), group("g", task("c")))
     assert code_of(host, "RETRY_STEP", "b") == "STEP_NOT_TERMINAL"
@@ -72,6 +76,7 @@ def test_a_step_that_was_not_reached_is_skipped_and_not_retried() -> None:
     assert code_of(host, "SKIP_STEP", "b") is None
 
 
+@pytest.mark.rule("SS08")
 def test_steps_in_a_call_and_in_its_finally() -> None:
     inner = workflow(task("i"), cleanup=(task("f"),))
     host = running(call("c", inner), task("z"))
@@ -83,6 +88,7 @@ def test_steps_in_a_call_and_in_its_finally() -> None:
     assert code_of(host, "SKIP_STEP", "c/_finally/f") == "STEP_TERMINAL"
 
 
+@pytest.mark.rule("SS08")
 def test_branches_that_have_ended_or_wait_for_a_worker() -> None:
     host = running(parallel("p", task("a"), task("b"), task("c"), max_workers=2))
     host.end("p/a")
@@ -96,6 +102,7 @@ def test_branches_that_have_ended_or_wait_for_a_worker() -> None:
 @pytest.mark.parametrize(
     "path", ["nowhere", "a/b", "a[0]", "", "_finally/a", "g[0]/x", "l[0]/m/x", "l[0]/m[1]/x#2"]
 )
+@pytest.mark.rule("SS08")
 def test_a_path_that_leads_to_no_step_of_the_plan(signal: str, path: str) -> None:
     nested = for_each("l", 2, for_each("m", 2, task("x")))
     host = running(task("a"), group("g", task("x")), nested)
@@ -105,6 +112,7 @@ def test_a_path_that_leads_to_no_step_of_the_plan(signal: str, path: str) -> Non
 # --- force ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("SS09")
 def test_a_retry_with_force_repeats_a_step_that_completed_while_the_run_is_paused() -> None:
     host = running(task("a"), task("b"))
     host.signal("PAUSE")
@@ -118,6 +126,7 @@ def test_a_retry_with_force_repeats_a_step_that_completed_while_the_run_is_pause
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("SS09")
 def test_a_retry_with_force_repeats_a_step_of_a_graph_whose_dependants_have_not_started() -> None:
     host = running(graph("g", task("a"), task("open"), task("c", depends_on=("a", "open"))))
     host.end("g/a")
@@ -130,6 +139,7 @@ def test_a_retry_with_force_repeats_a_step_of_a_graph_whose_dependants_have_not_
     assert host.ended == "Completed"
 
 
+@pytest.mark.rule("SS09")
 def test_a_retry_with_force_of_a_step_whose_dependants_have_started_is_refused() -> None:
     host = running(graph("g", task("a"), task("open"), task("c", depends_on=("a",))))
     host.end("g/a")
@@ -138,6 +148,7 @@ def test_a_retry_with_force_of_a_step_whose_dependants_have_started_is_refused()
     assert ran(host).count("g/a#2") == 0
 
 
+@pytest.mark.rule("SS09")
 def test_a_retry_with_force_keeps_back_what_a_stopping_graph_had_held_back() -> None:
     steps = (task("a"), task("bad", error_action="stop"), task("open"), task("c", depends_on=("a",)))
     host = running(graph("g", *steps))
@@ -152,6 +163,7 @@ def test_a_retry_with_force_keeps_back_what_a_stopping_graph_had_held_back() -> 
 
 
 @pytest.mark.parametrize("force_kill", [None, True, False])
+@pytest.mark.rule("SS09")
 def test_an_emergency_stop_runs_no_finally_and_kills_unless_that_is_not_wanted(
     force_kill: bool | None,
 ) -> None:
@@ -171,6 +183,7 @@ def test_an_emergency_stop_runs_no_finally_and_kills_unless_that_is_not_wanted(
     assert host.ran() == ["p/a", "p/c/i"]
 
 
+@pytest.mark.rule("SS09")
 def test_a_second_stop_kills_what_the_first_one_left_time() -> None:
     host = running(task("a"))
     host.signal("EMERGENCY_STOP", reason="fire", forceKill=False)

@@ -14,6 +14,7 @@ from podium.plan.overrides import KEYS, KEYS_OF
 from tests.signals_page import PAGE, with_tables
 
 
+@pytest.mark.rule("SS10")
 def test_the_page_has_the_tables_of_the_code() -> None:
     text = PAGE.read_text()
     assert with_tables(text) == text, "run `python -m tests.signals_page`"
@@ -60,6 +61,7 @@ PAYLOADS: list[tuple[str, dict[str, Any], bool]] = [
 
 
 @pytest.mark.parametrize(("signal", "payload", "fits"), PAYLOADS)
+@pytest.mark.rule("SS10")
 def test_a_payload_is_checked_as_the_published_schema_says(
     signal: str, payload: dict[str, Any], fits: bool
 ) -> None:
@@ -73,6 +75,7 @@ def test_a_payload_is_checked_as_the_published_schema_says(
             check_payload(signal, payload)
 
 
+@pytest.mark.rule("SS10")
 def test_a_refusal_says_what_would_be_right() -> None:
     with pytest.raises(InvalidSignal, match="did you mean 'context'"):
         check_payload("UPDATE_PARAMS", {"params": {"contxt": {}}})

@@ -12,12 +12,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from podium.errors import StaleFence, StoreUnavailable
 from podium.log.drafts import EventDraft
 from podium.log.leases import AttemptClaim, Fence
 from podium.machine.commands import Question
+from podium.plan.changes import StepChange
 from podium.runtime import holders
 from podium.runtime.attempt_lease import AttemptTakenOver
 from podium.runtime.attempts import AttemptNotStarted
@@ -92,6 +94,21 @@ def worker_process(run: Worked, *paths: str, ttl: float = 5.0) -> Iterator[subpr
 
 
 # --- an attempt -----------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("SS07")
+def test_a_worker_carries_out_the_step_as_a_signal_has_changed_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with started_run(tmp_path, sh("echo $N", env={"N": "plan"})) as run:
+            worker = run.worker()
+            change = msgspec.to_builtins(StepChange(("s1",), {"env": {"N": "${context.x}"}}))
+            order = msgspec.structs.replace(run.order("A"), change=change)
+            ended = await worker.perform(order, run.lease.fence)
+            assert ended.end is not None
+            assert ended.end.payload["output"] == "${context.x}\n"
+            await worker.close()
+
+    scenario(test)
 
 
 @pytest.mark.rule("EN06")
