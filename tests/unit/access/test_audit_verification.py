@@ -1,5 +1,8 @@
 """Whatever is done to an audit log without its key, verification finds it."""
 
+import hashlib
+import hmac
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,6 +127,33 @@ def test_an_older_copy_is_found_by_the_end_that_was_kept_elsewhere() -> None:
     assert (found.kind, found.seq) == ("cut-off", 5)
     (other,) = verified("acme", records, head, KEYS, ExpectedRecord(4, "0" * 64))
     assert (other.kind, other.seq) == ("changed", 4)
+
+
+# --- the format -----------------------------------------------------------------------------------
+
+
+@pytest.mark.rule("G36")
+def test_records_and_heads_are_sealed_as_the_page_says() -> None:
+    """Computed here without Podium. Logs that were written once have to be verified for ever."""
+    (first, second), head = chain_of([KEY, KEY])
+    content = (
+        b'{"actor":"alice","at":"2026-01-01T12:00:00.000000Z","auditKeyId":"b9b4825e69095659","method":"os-user",'
+        b'"operation":"signal.PAUSE","outcome":"ACCEPTED","previous":"%s","runId":"r2","seq":2,"tenantId":"acme"}'
+    ) % first.seal.encode()
+    assert second.content == content
+    assert second.seal == hmac.new(KEY.secret, content, "sha256").hexdigest()
+    named = b'{"auditKeyId":"b9b4825e69095659","seal":"%s","seq":2,"tenant":"acme"}' % second.seal.encode()
+    assert head.head_seal == hmac.new(KEY.secret, named, "sha256").hexdigest()
+    assert first.seal == "f53e055d8fe459927339c2ac72bf375fc8ade714e65c1099ea0efd208b3b9827"
+    assert KEY.key_id == hashlib.sha256(b"podium audit key|" + KEY.secret).hexdigest()[:16]
+
+
+def test_without_a_key_records_and_heads_are_hashed() -> None:
+    (only,), head = chain_of([None])
+    assert only.seal == hashlib.sha256(only.content).hexdigest()
+    named = b'{"seal":"%s","seq":1,"tenant":"acme"}' % only.seal.encode()
+    assert head.head_seal == hashlib.sha256(named).hexdigest()
+    assert b"auditKeyId" not in only.content
 
 
 # --- continuing a chain that was attacked ---------------------------------------------------------
