@@ -370,3 +370,29 @@ def test_a_step_of_another_run_that_carries_the_id_cannot_approve(place: Place) 
     approved = left(place)
     env = {**os.environ, "PODIUM_RUN_ID": place.run_id}
     place.run("approve", place.run_id, "--plan-sha256", approved, env=env, code=77)
+
+
+@pytest.mark.rule("G11")
+@pytest.mark.parametrize("approval", ["[release]", "all"])
+def test_the_rules_of_a_tenant_say_whose_runs_need_an_approval(place: Place, approval: str) -> None:
+    (place.folder / "audit.key").write_text("k" * 40)
+    me = getpass.getuser()
+    (place.folder / "config.yaml").write_text(
+        "access:\n  audit_key: file:audit.key\n  tenants:\n    default:\n"
+        f"      users: {{{me}: [admin, approver]}}\n      approval: {approval}\n"
+    )
+    for name in ("audit.key", "config.yaml"):
+        (place.folder / name).chmod(0o600)
+    env = {"PODIUM_CONFIG": str(place.folder / "config.yaml")}
+    text = 'version: "2.0"\nname: release\n' + RELEASE.replace("approval: required\n", "")
+    place.write(text)
+    place.run("run", "w.yaml", "--run-id", place.run_id, "--no-wait", env=env, code=5)
+    assert published(place) == 0
+    # Decided once: rules that are gone change nothing about it.
+    place.run("resume", place.run_id, "--no-wait", code=5)
+    place.run("approve", place.run_id, "--plan-sha256", plan_sha256(place), env=env)
+    place.run("resume", place.run_id, env=env)
+    assert published(place) == 1
+    place.write(text.replace("name: release", "name: other"), "other.yaml")
+    code = 5 if approval == "all" else 0
+    place.run("run", "other.yaml", "--run-id", f"{place.run_id}-2", "--no-wait", env=env, code=code)

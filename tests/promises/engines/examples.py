@@ -12,7 +12,15 @@ _EXAMPLES = Path(__file__).parents[3] / "examples"
 _ELAPSED = ": ${loop.elapsed}s elapsed"
 # What has to be in the environment of the process that carries out steps.
 SECRETS = {"RELEASE_TOKEN": "sesame-open"}
-NAMES = ("build_pipeline", "demo", "nightly_data", "poll_deployment", "release", "service_deployment")
+NAMES = (
+    "build_pipeline",
+    "database_migration",
+    "demo",
+    "nightly_data",
+    "poll_deployment",
+    "release",
+    "service_deployment",
+)
 
 
 class ExamplePromises:
@@ -29,6 +37,9 @@ class ExamplePromises:
 
 def example(name: str) -> Scenario:
     text = (_EXAMPLES / f"{name}.yaml").read_text().replace(_ELAPSED, "")
+    if name == "database_migration":
+        approve = ScriptedSignal("RunQueued", "APPROVE", {"planSha256": "THE_PLAN"})
+        return Scenario(name, text, (approve,))
     if name != "release":
         return Scenario(name, text)
     agree = ScriptedSignal("StepStarted Agree", "APPROVE", {"stepId": "Agree", "form": {"channel": "beta"}})
