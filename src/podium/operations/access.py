@@ -11,7 +11,7 @@ from podium.access.audit import AuditDraft, AuditEntry, AuditKey
 from podium.access.deciding import Authoriser, Denial
 from podium.access.operations import VIEW, Operation
 from podium.errors import PodiumError, RunNotFound
-from podium.log.ids import DEFAULT_TENANT
+from podium.log.ids import DEFAULT_TENANT, is_id
 from podium.log.runs import Run
 from podium.log.times import timestamp
 from podium.ports.clock import Clock
@@ -110,7 +110,7 @@ class Access(msgspec.Struct, frozen=True):
             code=refusal.code if refusal is not None else None,
             message=text[:_MAX_TEXT] if text is not None else None,
             reason=reason[:_MAX_TEXT] if reason else None,
-            run_id=run_id,
+            run_id=_kept(run_id),
             signal_id=signal_id,
             request_sha256=request_sha256,
             plan_sha256=plan_sha256,
@@ -119,7 +119,13 @@ class Access(msgspec.Struct, frozen=True):
 
     def _chain(self, tenant_id: str) -> str:
         """Names that nobody configured do not make chains of their own."""
-        return tenant_id if self.tenants is None or tenant_id in self.tenants else DEFAULT_TENANT
+        is_known = tenant_id in self.tenants if self.tenants is not None else is_id(tenant_id)
+        return tenant_id if is_known else DEFAULT_TENANT
+
+
+def _kept(run_id: str | None) -> str | None:
+    """What was asked for may be any text, of any length."""
+    return run_id if run_id is None or is_id(run_id) else ascii(run_id)[:_MAX_TEXT]
 
 
 def error_of(denial: Denial, run_id: str | None) -> PodiumError:

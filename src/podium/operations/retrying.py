@@ -17,7 +17,7 @@ from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.access import NotAllowed, ReasonRequired
 from podium.operations.parts import Parts
 from podium.operations.rerunning import rerun_request
-from podium.operations.signal_checks import authorise, read_signal
+from podium.operations.signal_checks import authorise, find_run, read_signal
 from podium.operations.signal_decisions import Signal, SignalDuplicate, record_refusal
 from podium.operations.signal_payloads import InvalidSignal
 from podium.operations.signal_refusals import SignalWouldBeIgnored
@@ -48,12 +48,7 @@ async def retry_run(parts: Parts, tenant_id: str, run_id: str, request: SignalRe
     """Create the new run, or find the one that this signal created before. It has to be driven by the caller."""
     access = parts.access()
     signal, malformed = read_signal(request.signal_type, request.payload, access, {}, None, request.signal_id)
-    try:
-        run = await access.find(parts.store, parts.clock, tenant_id, run_id)
-    except RunNotFound:
-        if malformed is not None:
-            raise malformed from None
-        raise
+    run = await find_run(parts.store, parts.clock, tenant_id, run_id, signal, malformed)
     try:
         if malformed is not None:
             raise malformed

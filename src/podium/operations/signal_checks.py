@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from podium.access.operations import SIGNALS
+from podium.access.operations import SIGNALS, VIEW
+from podium.errors import RunNotFound
 from podium.log.ids import check_id
 from podium.log.runs import Run
 from podium.operations.access import Access, NotAllowed, error_of
 from podium.operations.signal_decisions import Signal, request_sha256
 from podium.operations.signal_payloads import InvalidSignal, check_payload
 from podium.plan.canonical import NotCanonical
+from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import Caller, reason_to_refuse, this_caller
 
@@ -37,6 +39,24 @@ def read_signal(
     caller = caller or this_caller()
     signal = Signal(signal_type, payload, caller, access, fields, signal_id or str(uuid4()), digest)
     return signal, malformed
+
+
+async def find_run(
+    store: Store, clock: Clock, tenant_id: str, run_id: str, signal: Signal, malformed: InvalidSignal | None
+) -> Run:
+    """A run that the actor may look at; what is wrong with the signal is reported first. Raises `RunNotFound`.
+
+    Who does not see the run leaves no trace in it: only the audit log has the attempt.
+    """
+    denial = signal.access.decide(VIEW, tenant_id)
+    try:
+        if denial is not None:
+            raise RunNotFound(run_id)
+        return await store.runs.find(tenant_id, run_id)
+    except RunNotFound as missing:
+        refusal = malformed or denial or missing
+        await store.record_audit([signal.draft_for(clock, tenant_id, run_id, refusal)])
+        raise malformed or missing from None
 
 
 async def authorise(store: Store, run: Run, signal: Signal) -> None:

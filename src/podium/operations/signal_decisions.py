@@ -13,6 +13,7 @@ from uuid import uuid4
 import msgspec
 
 from podium.access.audit import AuditDraft
+from podium.access.deciding import Denial
 from podium.access.operations import SIGNALS, VIEW, Operation
 from podium.errors import LogMoved, PodiumError
 from podium.log.events import EventRecord, EventType, EventWrite, encode_payload
@@ -79,13 +80,19 @@ class Signal(msgspec.Struct, frozen=True):
         return {**sent, **known, "requestSha256": self.request_sha256}
 
     def draft(self, clock: Clock, run: Run, refusal: PodiumError | None = None) -> AuditDraft:
+        return self.draft_for(clock, run.identity.tenant_id, run.identity.run_id, refusal)
+
+    def draft_for(
+        self, clock: Clock, tenant_id: str, run_id: str, refusal: Denial | PodiumError | None
+    ) -> AuditDraft:
+        """Also for a run that there is not, or that the actor may not see."""
         plan = self.payload.get("planSha256")
         return self.access.draft(
             clock,
             f"signal.{self.signal_type}"[:100],
-            run.identity.tenant_id,
+            tenant_id,
             refusal,
-            run_id=run.identity.run_id,
+            run_id=run_id,
             reason=self.reason,
             signal_id=self.signal_id,
             request_sha256=self.request_sha256,

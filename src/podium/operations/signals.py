@@ -6,19 +6,19 @@ decision, its audit record and the wake-up of the run's engine are recorded in o
 recorded, too (`SignalRejected`), but not without limit.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
 
-from podium.errors import LogMoved, PlanNotApproved, PodiumError, RunNotFound, StoreUnavailable
+from podium.errors import LogMoved, PodiumError, StoreUnavailable
 from podium.log.events import EventType, EventWrite, encode_payload
 from podium.log.ids import RunId
 from podium.log.leases import Fence
 from podium.log.runs import Run
 from podium.log.times import timestamp
-from podium.log.transitions import TERMINAL
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine import Machine, calls
 from podium.machine.commands import Record
 from podium.machine.signals import form_asked_by, objection
@@ -26,7 +26,7 @@ from podium.operations.access import Access, NotAllowed, ReasonRequired
 from podium.operations.alerts import escalation
 from podium.operations.parts import Parts
 from podium.operations.run_approval import ApprovalDecided, ApprovalPlanMismatch, answer_plan, is_about_plan
-from podium.operations.signal_checks import authorise, read_signal
+from podium.operations.signal_checks import authorise, find_run, read_signal
 from podium.operations.signal_decisions import (
     MAX_PER_MINUTE,
     RefusedBefore,
@@ -51,12 +51,16 @@ from podium.runtime.signalling import append_signal
 from podium.runtime.spilling import Values
 from podium.runtime.writing import foreseen, new_event
 
+PlanOf: TypeAlias = Callable[[Run], Awaitable[Plan]]
 # What can find nothing to act on; that is said immediately.
 ABOUT_A_STEP: Final = frozenset(
     {"APPROVE", "REJECT", "RETRY_STEP", "SKIP_STEP", "INJECT_OVERRIDE", "UPDATE_TARGET", "UPDATE_PARAMS"}
 )
 # A run can always be stopped, however many signals it was sent.
 _NEVER_TOO_MANY: Final = frozenset({"CANCEL", "EMERGENCY_STOP"})
+# What a run has no use for before it starts. Of a run under way they are always accepted, however fast it moves.
+_UNDER_WAY: Final = frozenset({"PAUSE", "RESUME"})
+_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 # A log that moves on faster than a signal can be checked: then it is only made sure that its id is new,
 _MAX_RECHECKS: Final = 5
 # and in the end not even that.
@@ -101,7 +105,7 @@ async def send_signal(
     payload: dict[str, Any],
     *,
     access: Access,
-    plan: Plan | None = None,
+    plan: Plan | PlanOf | None = None,
     payloads: Callable[[], Values] | None = None,
     fields: Mapping[str, str] | None = None,
     caller: Caller | None = None,
@@ -110,17 +114,13 @@ async def send_signal(
 ) -> SentSignal:
     """Raises `RunNotFound`, for another tenant's run too, and the errors above.
 
-    With the `plan` it is also refused if the run could not use it as it is now, and recorded only if nothing has
-    happened since: of two answers to one question the second is refused. In a run that moves on faster than it can be
-    checked, that is given up after some tries. `after`: only if that is the run's newest record, else `LogMoved`.
+    With the `plan`, or what loads it, it is also refused if the run could not use it as it is now, and recorded only if
+    nothing has happened since: of two answers to one question the second is refused. In a run that moves on faster
+    than it can be checked, that is given up after some tries. `after`: only if that is the run's newest record, else
+    `LogMoved`.
     """
     signal, malformed = read_signal(signal_type, payload, access, fields or {}, caller, signal_id)
-    try:
-        run = await access.find(store, clock, tenant_id, run_id)
-    except RunNotFound:
-        if malformed is not None:
-            raise malformed from None
-        raise
+    run = await find_run(store, clock, tenant_id, run_id, signal, malformed)
     try:
         if malformed is not None:
             raise malformed
@@ -175,10 +175,6 @@ async def request_signal(
         from podium.operations.retrying import retry_run
 
         return await retry_run(parts, tenant_id, run_id, request)
-    access, plan = parts.access(), None
-    if request.signal_type in ABOUT_A_STEP:
-        run = await access.find(parts.store, parts.clock, tenant_id, run_id)
-        plan = await _plan_of(parts, run, request)
     return await send_signal(
         parts.store,
         parts.clock,
@@ -186,21 +182,13 @@ async def request_signal(
         run_id,
         request.signal_type,
         request.payload,
-        access=access,
-        plan=plan,
+        access=parts.access(),
+        # Only read if it comes to that: who may not send the signal learns nothing about the run.
+        plan=parts.plan_of if request.signal_type in ABOUT_A_STEP else None,
         payloads=parts.values(run_id),
         fields=fields,
         signal_id=request.signal_id,
     )
-
-
-async def _plan_of(parts: Parts, run: Run, request: SignalRequest) -> Plan | None:
-    try:
-        return await parts.plan_of(run)
-    except PlanNotApproved:
-        if not is_about_plan(run, request.signal_type, request.payload):
-            raise
-        return None  # that it is another plan is what the answer is checked for
 
 
 async def check_may_drive(
@@ -254,7 +242,7 @@ async def _accepted(
     clock: Clock,
     run: Run,
     signal: Signal,
-    plan: Plan | None,
+    plan: Plan | PlanOf | None,
     payloads: Callable[[], Values] | None,
     after: int | None,
 ) -> SentSignal:
@@ -271,6 +259,8 @@ async def _accepted(
         if about_plan:
             ready = await _about_plan(store, clock, run, signal)
         else:
+            if callable(plan):
+                plan = await plan(run)
             checked = plan if number < _MAX_RECHECKS else None
             ready = await _about_run(store, clock, run, signal, checked, payloads)
         await _check_rate(store, clock, run, signal)
@@ -309,6 +299,11 @@ async def _about_run(
     payloads: Callable[[], Values] | None,
 ) -> _Ready:
     """With the plan: what the machine says to it."""
+    if signal.signal_type in _UNDER_WAY and run.status in _NOT_STARTED:
+        raise SignalWouldBeIgnored(
+            f"run {run.identity.run_id!r} has not started ({run.status.value.lower()}); send {signal.signal_type} when "
+            f"it has, or stop it with `podium cancel {run.identity.run_id}`"
+        )
     then = [escalation(clock, run, signal)] if signal.signal_type == "ESCALATE_ALERT" else []
     if plan is None:
         return _Ready(_with_form(signal, dict(signal.fields)) if signal.fields else signal, run.head, then)

@@ -1,13 +1,14 @@
 """Signals are checked before they are accepted, and refusals do not fill the log."""
 
 import asyncio
+import itertools
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from podium.errors import PodiumError
+from podium.errors import PodiumError, RunNotFound
 from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.times import timestamp
@@ -29,6 +30,7 @@ from tests.unit.driving.scripted import Scripted, memory
 from tests.unit.machine.hosting import plan_of
 
 ANN = Caller("ann", 1000)
+HOSTILE = ("elsewhere", "a b", "", "x\0", "x\ud800", "x" * 100_000)
 send_signal = partial(send_as, access=owner("ann"))
 OWN = Caller("ann", 1000, runs=frozenset({"r"}))
 
@@ -191,5 +193,32 @@ def test_a_signal_to_a_run_that_ends_at_that_moment_is_not_recorded_as_accepted(
             await send_signal(store, clock, "default", "r", signal, {}, caller=ANN)
         assert await logged(store, "SignalAccepted") == []
         assert len(await logged(store, "SignalRejected")) == 1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.rule("G35")
+@pytest.mark.parametrize("signal", ["PAUSE", "SKIP_STEP"])
+def test_whatever_is_asked_for_that_is_not_there_is_not_found_and_audited(signal: str) -> None:
+    async def scenario() -> None:
+        store, clock = await a_run()
+        payload = {"stepId": "A"} if signal == "SKIP_STEP" else {}
+        for tenant, run_id in itertools.product(HOSTILE, HOSTILE):
+            with pytest.raises(RunNotFound):
+                await send_signal(store, clock, tenant, run_id, signal, payload, caller=ANN)
+        assert set(await store.audit_tenants()) <= {"default", "elsewhere"}
+        records = await store.read_audit("default") + await store.read_audit("elsewhere")
+        assert len(records) == len(HOSTILE) ** 2
+        assert all(len(one.content) < 3000 for one in records)
+
+    asyncio.run(scenario())
+
+
+def test_a_run_that_has_not_started_is_not_paused() -> None:
+    async def scenario() -> None:
+        run = await Scripted(plan_of("steps: [{name: A, command: [tool]}]"), memory()).create()
+        for signal in ("PAUSE", "RESUME"):
+            with pytest.raises(SignalWouldBeIgnored, match="has not started"):
+                await send_signal(run.store, VirtualClock(), "default", run.run_id, signal, {}, caller=ANN)
 
     asyncio.run(scenario())
