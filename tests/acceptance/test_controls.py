@@ -152,7 +152,7 @@ def test_what_would_change_nothing_is_refused_at_once(place: Place) -> None:
     assert "the form needs the field 'ticket'" in control(place, "approve", "Ask", code=64)
     assert "'ticket' is not NAME=VALUE" in control(place, "approve", "Ask", "--field", "ticket", code=64)
     assert "no approval is pending there" in control(place, "reject", "B", code=64)
-    assert "SIGNAL_IGNORED" in control(place, "retry-step", "B", code=64)
+    assert "STEP_NOT_TERMINAL" in control(place, "retry-step", "B", code=64)
     assert "SignalAccepted" not in [event["eventType"] for event in place.events()]
     control(place, "approve", "--field", "ticket=T-1")
     assert ended(process)[0] == 0

@@ -184,9 +184,10 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G19",
         "a signal about a step is not checked if the plan is lost",
-        body(
-            "operations/signals.py:_plan_of",
-            "try:\n    return await parts.plan_of(run)\nexcept PodiumError:\n    return None",
+        swap(
+            "operations/signals.py:_accepted",
+            "plan = await plan(run)",
+            "try:\n    plan = await plan(run)\nexcept PodiumError:\n    plan = None",
         ),
     ),
 ]

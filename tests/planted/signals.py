@@ -2,11 +2,13 @@
 
 from typing import Final
 
-from tests.planted.edits import drop, swap
+from tests.planted.edits import before, drop, start, swap
 from tests.planted.faults import Fault, fault
 
 _DECISIONS: Final = "operations/signal_decisions.py"
 _SIGNALS: Final = "operations/signals.py"
+_CHECKS: Final = "operations/signal_checks.py"
+_DECIDE: Final = "access/deciding.py:RoleAuthoriser.decide"
 
 FAULTS: Final[list[Fault]] = [
     fault(
@@ -28,5 +30,91 @@ FAULTS: Final[list[Fault]] = [
         "G27",
         "the id of a refused signal may be used for another one",
         swap(f"{_DECISIONS}:earlier_decision", "_DECISIONS", "_DECISIONS[:1]"),
+    ),
+    fault(
+        "G23",
+        "a run that has ended is signalled",
+        drop(f"{_SIGNALS}:_accepted", "if run.status in TERMINAL: ..."),
+    ),
+    fault(
+        "G24",
+        "no role is needed to send a signal",
+        swap(_DECIDE, "operation.role not in roles", "False"),
+    ),
+    fault(
+        "G24",
+        "no reason is needed",
+        swap("access/deciding.py:_reason_missing", "operation.needs_reason", "False"),
+    ),
+    fault(
+        "G24",
+        "a reason of blanks is one",
+        swap("access/deciding.py:_reason_missing", "reason.strip()", "reason"),
+    ),
+    fault(
+        "G24",
+        "an admin may approve",
+        swap("access/roles.py", "frozenset({Role.ENGINEER, Role.OPERATOR, Role.AUDITOR})", "frozenset(Role)"),
+    ),
+    fault(
+        "G24",
+        "the state of a run is looked at before the role of the sender",
+        before(
+            f"{_SIGNALS}:send_signal",
+            "await authorise(store, run, signal)",
+            "if run.status in TERMINAL:\n    raise _is_over(run)",
+        ),
+    ),
+    fault(
+        "G24",
+        "the role of the sender is looked at before what the signal carries",
+        swap(
+            f"{_SIGNALS}:send_signal",
+            "if malformed is not None: ...",
+            "await authorise(store, run, signal)\nif malformed is not None:\n    raise malformed",
+        ),
+    ),
+    fault(
+        "G24",
+        "a refused signal is not in the audit log",
+        drop(f"{_DECISIONS}:_append_refusal", "audit=audit"),
+    ),
+    fault(
+        "G24",
+        "an accepted signal is not in the audit log",
+        drop(f"{_SIGNALS}:_append", "audit=audit"),
+    ),
+    fault(
+        "G24",
+        "RETRY_RUN needs no role",
+        drop("operations/retrying.py:retry_run", "await authorise(parts.store, run, signal)"),
+    ),
+    fault(
+        "G35",
+        "who has no role in a tenant learns that a run is there",
+        swap(
+            f"{_CHECKS}:find_run",
+            "raise RunNotFound(run_id)",
+            "await store.runs.find(tenant_id, run_id)\nraise NotAllowed(denial.text)",
+        ),
+    ),
+    fault(
+        "G35",
+        "an attempt at another tenant's run is not audited",
+        drop(f"{_CHECKS}:find_run", "await store.record_audit(...)"),
+    ),
+    fault(
+        "G38",
+        "a run that has not ended is run again",
+        drop("operations/retrying.py:_check_state", "if run.status not in TERMINAL: ..."),
+    ),
+    fault(
+        "G38",
+        "a step that waits for its operator is not retried",
+        start(
+            "machine/signals.py:_retry_step",
+            "held = m.find(str(body.get('stepId') or ''))\n"
+            "if held is not None and held.phase is Phase.HELD:\n    return 'it waits'",
+        ),
     ),
 ]

@@ -18,10 +18,6 @@ _UUID4: Final = lazy_pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-
 _MAX_STEP_BYTES: Final = 1024
 
 
-def is_id(value: str) -> bool:
-    return _ID.fullmatch(value) is not None
-
-
 def check_id(kind: str, value: str) -> None:
     """Refuse anything but letters, digits and `._:@+-`, at most 128, starting with a letter or digit."""
     if not is_id(value):
