@@ -824,6 +824,28 @@ def test_a_retry_in_a_graph_that_is_being_stopped_is_ignored() -> None:
 # --- operators ------------------------------------------------------------------------------------
 
 
+def test_an_override_is_for_the_attempts_that_are_launched_after_it() -> None:
+    """Row 49; `test_changed_steps.py` has every phase that it can find."""
+    host = Host(plan(task("a", retry=Retry(attempts=2)))).start()
+    host.signal("PAUSE")
+    host.signal("INJECT_OVERRIDE", stepId="a", override={"timeout": 7})
+    host.end("a", 1)
+    host.fire()
+    assert ran(host) == ["a#1"]
+    host.signal("RESUME")
+    timeouts = [one.step.timeout for one in host.commands if isinstance(one, RunTask)]
+    assert timeouts == [None, 7]
+
+
+def test_an_emergency_stop_without_force_asks_tasks_to_end() -> None:
+    """Row 50."""
+    host = Host(plan(task("a"), cleanup=(task("z"),))).start()
+    host.signal("EMERGENCY_STOP", reason="fire", forceKill=False)
+    assert not next(one for one in host.commands if isinstance(one, CancelTask)).force
+    host.end("a")
+    assert (host.ended, ran(host)) == ("Cancelled", ["a#1"])
+
+
 def test_a_retry_of_a_running_step_or_of_one_that_was_left_is_ignored() -> None:
     """Row 36."""
     host = Host(plan(task("a"), task("b"))).start()
