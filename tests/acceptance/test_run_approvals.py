@@ -287,6 +287,8 @@ def test_a_run_can_be_started_so_that_it_needs_an_approval(place: Place) -> None
     place.run("approve", place.run_id, "--plan-sha256", plan_sha256(place))
     place.run("resume", place.run_id)
     assert published(place) == 1
+    # Its workflow does not ask for it, and a new run of it needs one all the same.
+    place.run("rerun", place.run_id, "--run-id", f"{place.run_id}-2", "--no-wait", code=5)
 
 
 @pytest.mark.rule("G11")

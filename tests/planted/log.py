@@ -292,6 +292,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G11",
+        "a rerun needs no approval if only its original was asked to wait for one",
+        drop("operations/rerunning.py:_request", "needs_approval=run.needs_approval"),
+    ),
+    fault(
+        "G11",
         "an imported run needs no approval if its header says so",
         swap("operations/transfer.py:import_run", "new.needs_approval or ...", "new.needs_approval"),
     ),

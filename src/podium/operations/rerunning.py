@@ -97,6 +97,8 @@ async def _request(
         plan_ref=run.plan_ref if published is not None else None,
         plan_content=content,
         signatures=signatures,
+        # That it needs one is inherited, the approval never is.
+        needs_approval=run.needs_approval,
     )
 
 
