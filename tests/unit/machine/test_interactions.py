@@ -825,7 +825,7 @@ def test_a_retry_in_a_graph_that_is_being_stopped_is_ignored() -> None:
 
 
 def test_an_override_is_for_the_attempts_that_are_launched_after_it() -> None:
-    """Row 49; `test_changed_steps.py` has every phase that it can find."""
+    """Row 49: `test_changed_steps.py` has every phase that it can find."""
     host = Host(plan(task("a", retry=Retry(attempts=2)))).start()
     host.signal("PAUSE")
     host.signal("INJECT_OVERRIDE", stepId="a", override={"timeout": 7})
