@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from podium.version import __version__
 
 if TYPE_CHECKING:
+    from podium.access.actors import Actor
     from podium.api import Podium, Run, Workflow, open, resume, resume_async, run, run_async  # noqa: A004
     from podium.engines.creation import RunExists
     from podium.errors import PodiumError, RunNotFound, StoreUnavailable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from podium.runtime.preflight import FunctionNotRegistered
 
 __all__ = [
+    "Actor",
     "Contract",
     "Diagnostic",
     "Event",
@@ -60,6 +62,7 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "Actor": "podium.access.actors",
     "Contract": "podium.nodes.contract",
     "Diagnostic": "podium.language.diagnostics",
     "PlanRef": "podium.log.plan_refs",

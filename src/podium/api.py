@@ -22,13 +22,13 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Unpack
 
-from podium.errors import RunNotFound, RunRequestConflict
+from podium.errors import RunRequestConflict
 from podium.language.diagnostics import Diagnostic, Severity
 from podium.language.reader import MAX_BYTES
 from podium.log.engines import LOCAL
-from podium.log.ids import DEFAULT_TENANT, RunId
+from podium.log.ids import DEFAULT_TENANT, RunId, check_id
 from podium.log.transitions import RunStatus
 from podium.operations.blocking import blocking
 from podium.operations.drive import LOOK_SECONDS, OnDriving, ReadyRun, Watch, drive
@@ -38,7 +38,8 @@ from podium.operations.inputs import InvalidInput, check_inputs
 from podium.operations.parts import Parts
 from podium.operations.results import Event, Result, events_from, read_result
 from podium.operations.resume import Replacement, resume_run
-from podium.operations.start import start_run
+from podium.operations.runs import known_run
+from podium.operations.start import may_start, start_run
 from podium.operations.workflows import require_workflow
 from podium.plan.canonical import canonical_sha256
 from podium.plan.loading import plan_bytes
@@ -58,6 +59,9 @@ from podium.wiring import (
     use_case_parts,
     use_configured_folders,
 )
+
+if TYPE_CHECKING:
+    from podium.access.actors import Actor
 
 # What JSON leaves as it is and YAML does not take.
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
@@ -149,6 +153,8 @@ class OpenOptions(TypedDict, total=False):
     namespace: str
     queue: str
     shared_runs: bool
+    tenant: str
+    actor: "str | Actor | None"
 
 
 class StartOptions(TypedDict, total=False):
@@ -251,7 +257,7 @@ class Run:
         """What it waits for, until when, and what one can do about it; of one that has ended, why it did."""
         from podium.operations.explaining import explain
 
-        return await explain(self._parts, DEFAULT_TENANT, self.run_id)
+        return await explain(self._parts, self._podium._tenant, self.run_id)
 
     async def plan_sha256(self) -> str:
         """The SHA-256 of its plan, which an approval of the plan has to name."""
@@ -273,7 +279,7 @@ class Run:
         """Ask for its end: steps are ended, `finally` runs. `wait` tells when it has ended."""
         from podium.operations.cancel import cancel_run
 
-        asked = await cancel_run(self._parts, DEFAULT_TENANT, self.run_id, reason=reason)
+        asked = await cancel_run(self._parts, self._podium._tenant, self.run_id, reason=reason)
         if asked.ready is not None and self._task is None:
             self._begin(asked.ready)
 
@@ -318,7 +324,7 @@ class Run:
     async def _signal(self, signal_type: str, **payload: Any) -> None:
         from podium.operations.signals import signal_run
 
-        await signal_run(self._parts, DEFAULT_TENANT, self.run_id, signal_type, **payload)
+        await signal_run(self._parts, self._podium._tenant, self.run_id, signal_type, **payload)
 
     # --- driving ----------------------------------------------------------------------------------
 
@@ -386,9 +392,12 @@ class Podium:
     """An opened store. Runs that it starts are driven in this event loop; leaving it waits for them, or cancels them if
     an exception leaves it."""
 
-    def __init__(self, parts: Parts, store: str, providers: Sequence[str] = ()) -> None:
+    def __init__(
+        self, parts: Parts, store: str, providers: Sequence[str] = (), tenant: str = DEFAULT_TENANT
+    ) -> None:
         self._parts = parts
         self._store = store
+        self._tenant = tenant
         # The names of those that the program brings.
         self._providers = providers
         self._runs: list[Run] = []
@@ -415,6 +424,7 @@ class Podium:
         """
         flow = self._workflow(workflow, workspace)
         given = check_inputs(inputs or {}, flow.plan.workflow)
+        await may_start(self._parts, self._tenant)
         if if_exists == "resume" and run_id is not None:
             existing = await self._existing(run_id, flow, given, no_wait=no_wait)
             if existing is not None:
@@ -427,6 +437,7 @@ class Podium:
             run_id,
             flow.source,
             folder,
+            self._tenant,
             needs_approval=needs_approval,
             signatures=_read_signatures(signature),
         )
@@ -454,6 +465,7 @@ class Podium:
         flow = self._workflow(workflow, workspace) if workflow is not None else None
         ready = await resume_run(
             self._parts,
+            self._tenant,
             run_id,
             workflow=Replacement(flow.plan, flow.source, force, _read_signatures(signature))
             if flow is not None
@@ -480,7 +492,9 @@ class Podium:
         from podium.operations.rerunning import rerun_request
 
         signatures = _read_signatures(signature)
-        request = await rerun_request(self._parts, run_id, from_step, new_id, signatures=signatures)
+        request = await rerun_request(
+            self._parts, self._tenant, run_id, from_step, new_id, signatures=signatures
+        )
         return await self._start(request, no_wait=no_wait)
 
     @property
@@ -499,7 +513,7 @@ class Podium:
 
     async def get(self, run_id: str) -> Run:
         """A run of the store, whichever process drives it. Raises `RunNotFound`."""
-        found = await self._parts.store.runs.find(DEFAULT_TENANT, run_id)
+        found = await self._parts.store.runs.find(self._tenant, run_id)
         return Run(self, found.identity.run_id)
 
     async def __aenter__(self) -> "Podium":
@@ -539,9 +553,8 @@ class Podium:
     async def _existing(
         self, run_id: str, flow: Workflow, inputs: Mapping[str, Any], *, no_wait: bool
     ) -> Run | None:
-        try:
-            run = await self._parts.store.get_run(RunId(run_id))
-        except RunNotFound:
+        run = await known_run(self._parts, self._tenant, run_id)
+        if run is None:
             return None
         if (run.plan_sha256, run.inputs_sha256) != (_sha256(flow.plan), canonical_sha256(dict(inputs))):
             raise RunRequestConflict(
@@ -575,6 +588,8 @@ def open(  # noqa: A001 - called `podium.open`
     namespace: str | None = None,
     queue: str | None = None,
     shared_runs: bool = False,
+    tenant: str = DEFAULT_TENANT,
+    actor: "str | Actor | None" = None,
 ) -> AbstractAsyncContextManager[Podium]:
     """Open a store, to be used in `async with`.
 
@@ -584,7 +599,10 @@ def open(  # noqa: A001 - called `podium.open`
     `record`, `replay`: a folder to which answers of agents go, or from which they come.
     `engine`: "temporal" runs workflows on a Temporal server, by default the one that PODIUM_TEMPORAL_ADDRESS and
     PODIUM_TEMPORAL_NAMESPACE name; `address`, `namespace`, `queue` and `shared_runs` are the options of `podium run`.
+    `tenant`: whose runs. `actor`: for whom the program acts, a name or an `Actor`; by default the holder of
+    PODIUM_TOKEN, else the user that the process runs as. Rules about access decide by this name.
     """
+    check_id("tenant_id", tenant)
     if engine != LOCAL and (functions or providers or record or replay):
         raise ValueError(
             "functions, providers, record and replay need engine='local': workers do not have them"
@@ -612,12 +630,24 @@ def open(  # noqa: A001 - called `podium.open`
             recordings=recordings,
             functions=calls,
             providers=providers_with(providers) if providers else None,
+            actor=actor,
         )
+        if actor is not None or not parts.is_owner:
+            await _identified(parts)
         parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
-        async with Podium(parts, url, tuple(providers or ())) as podium:
+        async with Podium(parts, url, tuple(providers or ()), tenant) as podium:
             yield podium
 
     return opened()
+
+
+async def _identified(parts: Parts) -> None:
+    """An actor who is not known is refused before anything else."""
+    try:
+        parts.access()
+    except BaseException:
+        await parts.store.close()
+        raise
 
 
 async def run_async(workflow: Workflow | str | Path, **options: Unpack[RunOptions]) -> Result:

@@ -20,8 +20,9 @@ from podium.text import credentials_in, reason_of, shortened, without_credential
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from podium.access.actors import Actor
     from podium.access.audit import AuditKey
-    from podium.access.policy import TrustedKey
+    from podium.access.policy import AccessPolicy, TrustedKey
     from podium.artifacts.address import S3Address
     from podium.artifacts.s3 import S3Artifacts
     from podium.engines.parts import LocalParts
@@ -142,15 +143,32 @@ def _reason_without(url: str, error: ValueError) -> str:
 
 async def rebuild_at(url: str, runs: Path) -> "list[RebuiltRun]":
     """Make a store from run directories, where there is none."""
+    path = None if "://" in url else Path(url.removeprefix("sqlite:"))
+    if path is None or path.exists():
+        return await _rebuild_into(url, url, runs)
+    # Beside its place until it is whole: what a crash leaves there is made again.
+    building = _unfinished(path)
+    try:
+        rebuilt = await _rebuild_into(str(building), url, runs)
+        path.hardlink_to(building)
+    except FileExistsError as error:
+        from podium.operations.rebuilding import StoreExists
+
+        raise StoreExists(
+            f"{url!r} was made by another process in the meantime; it is left as it is"
+        ) from error
+    finally:
+        _unfinished(path)
+    return rebuilt
+
+
+async def _rebuild_into(building: str, url: str, runs: Path) -> "list[RebuiltRun]":
     from podium.operations.rebuilding import StoreExists, rebuild_store
 
-    path = None if "://" in url else Path(url.removeprefix("sqlite:"))
-    is_new = path is not None and not path.exists()
-    # Beside its place until it is whole: what a crash leaves there is made again.
-    building = str(_unfinished(path)) if is_new and path is not None else url
     store = await open_store(building, create=True)
     try:
-        rebuilt = await rebuild_store(store, runs, payload_store)
+        await _may_rebuild(store)
+        return await rebuild_store(store, runs, payload_store)
     except FileNotFoundError as error:
         raise UnknownStore(f"no run directories at {str(runs)!r}; name their folder with --runs") from error
     except StoreExists as error:
@@ -160,16 +178,13 @@ async def rebuild_at(url: str, runs: Path) -> "list[RebuiltRun]":
         ) from error
     finally:
         await store.close()
-    if is_new and path is not None:
-        try:
-            path.hardlink_to(building)
-        except FileExistsError as error:
-            raise StoreExists(
-                f"{url!r} was made by another process in the meantime; it is left as it is"
-            ) from error
-        finally:
-            _unfinished(path)
-    return rebuilt
+
+
+async def _may_rebuild(store: Store) -> None:
+    if not _owns_everything(None):
+        from podium.access.operations import MAINTAIN
+
+        await access_of().require_everywhere(store, system_clock(), MAINTAIN)
 
 
 def _unfinished(path: Path) -> Path:
@@ -334,11 +349,14 @@ def use_case_parts(
     recordings: "Recordings | None" = None,
     functions: "Mapping[str, Callable[..., Any]] | None" = None,
     providers: "Callable[[], Providers] | None" = None,
+    actor: "str | Actor | None" = None,
 ) -> "Parts":
-    """What `operations` work with in this process. `engine`: another one than the local one."""
+    """What `operations` work with in this process. `engine`: another one than the local one. `actor`: who asks, if a
+    program knows that."""
     from podium.operations.parts import Parts
 
     clock = system_clock()
+    access, is_owner = cache(partial(access_of, actor)), _owns_everything(actor)
     engine = engine or partial(
         local_engine, store, clock, runs, recordings=recordings, functions=functions, providers=providers
     )
@@ -346,13 +364,35 @@ def use_case_parts(
     check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
     trouble = partial(_trouble_of, store)
     return Parts(
-        *(store, clock, runs, cache(engine), payload_store, check, notify),
+        *(
+            store if is_owner else _guarded(store, clock, access),
+            clock,
+            runs,
+            cache(engine),
+            payload_store,
+            check,
+            notify,
+        ),
         bucket=artifact_bucket(),
         trouble_of=trouble,
         engine_of=partial(_engine_of, store, runs),
         signing=signing_rules,
-        access=cache(access_of_user),
+        access=access,
+        is_owner=is_owner,
     )
+
+
+def _owns_everything(actor: "str | Actor | None") -> bool:
+    """There are no rules. A token has to be looked at all the same: it is refused where none is configured."""
+    return configuration().access is None and (actor is not None or not os.environ.get("PODIUM_TOKEN"))
+
+
+def _guarded(store: Store, clock: Clock, access: "Callable[[], Access]") -> Store:
+    from typing import cast
+
+    from podium.operations.guarding import GuardedStore
+
+    return cast("Store", GuardedStore(store, clock, access))
 
 
 def _engine_of(store: Store, runs: Path, run: "Run") -> "Engine | None":
@@ -368,15 +408,27 @@ def _engine_of(store: Store, runs: Path, run: "Run") -> "Engine | None":
     return TemporalEngine(_worker_parts(store, runs), connection, queues) if queues is not None else None
 
 
-def access_of_user() -> "Access":
-    """The user of this machine owns everything."""
-    from podium.access.actors import Actor, Method
-    from podium.access.deciding import OwnerAuthoriser
+def access_of(actor: "str | Actor | None" = None) -> "Access":
+    """Who asks in this process, and what they may do: without rules everything, else what the configuration says."""
     from podium.operations.access import Access
-    from podium.runtime.callers import os_user
+    from podium.operations.actors import identify
 
-    name, uid = os_user()
-    return Access(Actor(name, Method.OS_USER, uid), OwnerAuthoriser())
+    settings = configuration().access
+    known = identify(access_policy(), os.environ, actor)
+    if settings is None:
+        from podium.access.deciding import OwnerAuthoriser
+
+        return Access(known, OwnerAuthoriser())
+    from podium.access.deciding import RoleAuthoriser
+
+    tenants = frozenset(settings.policy.tenants)
+    return Access(known, RoleAuthoriser(settings.policy), configured_audit_key(), tenants)
+
+
+def access_policy() -> "AccessPolicy | None":
+    """The rules of the configuration; None if there are none."""
+    settings = configuration().access
+    return settings.policy if settings is not None else None
 
 
 def connection_of(run: "Run", api_key: str | None) -> "Connection | None":

@@ -448,6 +448,57 @@ FAULTS: Final[list[Fault]] = [
         swap(f"{_PROJECT}:_counter_of", "_COUNTER_OF[newest.status]", "_COUNTER_OF[newest.status] % 4"),
     ),
     fault(
+        "G24",
+        "a role that is not enough is enough",
+        swap("access/deciding.py:RoleAuthoriser.decide", "operation.role not in roles", "False"),
+    ),
+    fault(
+        "G24",
+        "an actor who is not listed may do everything",
+        swap("access/deciding.py:RoleAuthoriser.decide", "not roles", "False"),
+    ),
+    fault(
+        "G24",
+        "use cases do not ask",
+        swap("operations/parts.py:Parts.require", "not self.is_owner", "False"),
+    ),
+    fault(
+        "G24",
+        "what concerns all tenants is decided in one",
+        swap("operations/access.py:Access.require_everywhere", "any(...)", "denials[0] is not None"),
+    ),
+    fault(
+        "G24",
+        "a role in one tenant is a role in all",
+        swap(
+            "access/deciding.py:RoleAuthoriser.roles",
+            "self._policy.tenants.get(tenant_id)",
+            "next(iter(self._policy.tenants.values()))",
+        ),
+    ),
+    fault(
+        "G35",
+        "an attempt to see a run of another tenant is not recorded",
+        drop("operations/guarding.py:GuardedRuns.find", "await self._store.record_audit([draft])"),
+    ),
+    fault(
+        "G35",
+        "a run of a tenant that is not the caller's is refused instead of not found",
+        swap(
+            "operations/guarding.py:GuardedRuns.find",
+            "RunNotFound(run_id)",
+            "error_of(denial, None) if denial is not None else RunNotFound(run_id)",
+        ),
+    ),
+    fault(
+        "G35",
+        "a run is found by its reference alone",
+        drop(
+            "operations/engine_runs.py:EngineRuns._referred",
+            "await referred_run(self._parts, engine_run_ref.run_id)",
+        ),
+    ),
+    fault(
         "G35",
         "another tenant's run is found",
         swap("stores/memory.py:MemoryTenantRuns.find", "kept.row.identity.tenant_id != tenant_id", "False"),
@@ -672,7 +723,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G36",
         "the audit log is read without asking",
-        swap("operations/auditing.py:readable_tenants", "access.decide(READ_AUDIT, tenant) is None", "True"),
+        swap("operations/auditing.py:_may_read", "all(...)", "True"),
     ),
     fault(
         "G36",

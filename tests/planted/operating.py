@@ -424,8 +424,8 @@ FAULTS: Final[list[Fault]] = [
         "credentials of the bucket are not masked",
         swap(
             "runtime/tasks/host.py:TaskHost.of",
-            "hidden | _BUCKET_VARIABLES if bucket is not None else hidden",
-            "hidden",
+            "_BUCKET_VARIABLES if bucket is not None else frozenset()",
+            "frozenset()",
         ),
     ),
     fault(

@@ -115,7 +115,11 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "SG05",
         "other programs start unsigned plans",
-        drop("operations/engine_runs.py:EngineRuns._create", "request = await check_signed(...)"),
+        swap(
+            "operations/engine_runs.py:EngineRuns._create",
+            "(await start_run(...)).run_id",
+            "await self._parts.engine().create(request)",
+        ),
     ),
     fault(
         "SG05",

@@ -95,7 +95,7 @@ class Operators:
             except PodiumError as refusal:
                 self.codes.append(refusal.code)
         while (await self.parts.store.get_run(self.run_id)).status not in TERMINAL:
-            await drive(self.parts, await resume_run(self.parts, self.run_id), Watch())
+            await drive(self.parts, await resume_run(self.parts, "default", self.run_id), Watch())
 
 
 @pytest.mark.rule("G11")

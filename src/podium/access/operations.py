@@ -1,6 +1,6 @@
 """Everything that can be asked for, and the role that it needs. What is not listed is allowed to no one."""
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -25,8 +25,39 @@ REPLACE_WORKFLOW: Final = Operation("run.replace-workflow", Role.ENGINEER)
 IMPORT: Final = Operation("run.import", Role.ADMIN)
 PRUNE: Final = Operation("run.prune", Role.ADMIN)
 READ_AUDIT: Final = Operation("audit.read", Role.AUDITOR, changes=False)
-# Of all tenants: backup, rebuild, vacuum.
+# In all tenants: backup, rebuild, vacuum.
 MAINTAIN: Final = Operation("store.maintain", Role.ADMIN)
+# In all tenants: what a service does that is not a person.
+RELAY: Final = Operation("store.relay", Role.SYSTEM)
+SERVE: Final = Operation("worker.serve", Role.SYSTEM)
+
+OperationName: TypeAlias = Literal[
+    "run.view",
+    "run.start",
+    "run.resume",
+    "run.rerun",
+    "run.replace-workflow",
+    "run.import",
+    "run.prune",
+    "audit.read",
+    "store.maintain",
+    "store.relay",
+    "worker.serve",
+]
+# All that are not signals.
+NAMED: Final[dict[OperationName, Operation]] = {
+    "run.view": VIEW,
+    "run.start": START,
+    "run.resume": RESUME,
+    "run.rerun": RERUN,
+    "run.replace-workflow": REPLACE_WORKFLOW,
+    "run.import": IMPORT,
+    "run.prune": PRUNE,
+    "audit.read": READ_AUDIT,
+    "store.maintain": MAINTAIN,
+    "store.relay": RELAY,
+    "worker.serve": SERVE,
+}
 
 SIGNALS: Final = {
     name: Operation(f"signal.{name}", role, needs_reason)

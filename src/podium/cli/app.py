@@ -144,6 +144,7 @@ _COMMANDS: Final = {
     "worker": ("podium.cli.worker", "worker", "Carry out runs for a Temporal server."),
     "relay": ("podium.cli.relay", "relay", "Deliver events to a bus."),
     "store": ("podium.cli.store", "store", "Look after the store."),
+    "access": ("podium.cli.access", "access", "See who may do what."),
     "audit": ("podium.cli.audit", "audit", "See who did what, and verify that the record is whole."),
     "export": ("podium.cli.transfer", "export_", "Write a run as JSON lines."),
     "import": ("podium.cli.transfer", "import_", "Put an exported run into a store."),

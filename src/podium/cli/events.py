@@ -4,11 +4,11 @@ import click
 
 from podium.cli.following import saying_when_undriven
 from podium.cli.output import spelled_json
-from podium.cli.storing import MAX_NUMBER, json_option, store_option, tenant_option, using_store
+from podium.cli.storing import MAX_NUMBER, json_option, store_option, tenant_option, using_parts
 from podium.log.envelope import encode_envelope
 from podium.log.events import NO_PAYLOAD, EventRecord
+from podium.operations.parts import Parts
 from podium.operations.runs import follow_events, read_events
-from podium.ports.store import Store
 from podium.text import visible
 
 
@@ -33,7 +33,8 @@ def events(run_id: str, store: str | None, tenant: str, after: int, follow: bool
     podium events RUN --json | jq .eventType
     """
 
-    async def work(opened: Store) -> None:
+    async def work(parts: Parts) -> None:
+        opened = parts.store
         if follow:
             async with saying_when_undriven(opened, await opened.runs.find(tenant, run_id)):
                 async for records in follow_events(opened, tenant, run_id, after=after):
@@ -44,7 +45,7 @@ def events(run_id: str, store: str | None, tenant: str, after: int, follow: bool
             _print(records, as_json)
             seen = records[-1].run_seq
 
-    using_store(store, work)
+    using_parts(store, work)
 
 
 def _print(records: list[EventRecord], as_json: bool) -> None:

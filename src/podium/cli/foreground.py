@@ -5,11 +5,12 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypedDict
 
 import click
+from msgspec.structs import replace
 
 from podium.cli.app import FAILED, importing
 from podium.cli.engine_options import chosen_engine
@@ -20,8 +21,7 @@ from podium.cli.output import print_diagnostics, surviving, surviving_lost_outpu
 from podium.cli.paths import GivenPath
 from podium.cli.progress import JsonLines, ProgressView, Quiet, progress_view
 from podium.cli.reading import read_file
-from podium.cli.storing import store_option
-from podium.errors import RunNotFound
+from podium.cli.storing import store_option, tenant_option
 from podium.log.engines import LOCAL
 from podium.log.ids import RunId
 from podium.log.notes import RunNotes
@@ -33,7 +33,7 @@ from podium.operations.start import start_run
 from podium.operations.workflows import load_workflow
 from podium.permissions import readable_by_others
 from podium.plan.plan import Plan
-from podium.ports.engine import LEFT, Engine, Notice, Observer, RunEnded, RunRequest
+from podium.ports.engine import LEFT, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime.checkpoints import notes_of
 from podium.text import visible
@@ -64,6 +64,7 @@ class Options(TypedDict):
     no_wait: bool
     env_files: tuple[Path, ...]
     store: str | None
+    tenant: str
 
 
 signature_option = click.option(
@@ -96,6 +97,7 @@ def foreground_options(command: Callable[..., int]) -> Callable[..., int]:
         ),
         env_file_option,
         store_option,
+        tenant_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -130,6 +132,7 @@ class Foreground:
         run_id: str | None = None,
     ) -> None:
         self._run_id = run_id
+        self._tenant = options["tenant"]
         record, replay = options["record"], options["replay"]
         if record is not None and replay is not None:
             raise click.UsageError("--record calls agents and --replay calls none: give one of them.")
@@ -184,10 +187,9 @@ class Foreground:
         with importing():
             opened = await open_store(self._store, create=create)
         following = asyncio.create_task(self._view.follow())
-        parts = use_case_parts(
-            opened, self._folder, print_notice, recordings=self._recordings, engine=await self._engine(opened)
-        )
         try:
+            parts = use_case_parts(opened, self._folder, print_notice, recordings=self._recordings)
+            parts = await self._on_engine(parts, opened)
             with importing():
                 parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
             ended = await work(parts)
@@ -199,22 +201,23 @@ class Foreground:
                 await following
             await opened.close()
 
-    async def _engine(self, opened: Store) -> Callable[[], Engine] | None:
+    async def _on_engine(self, parts: Parts, opened: Store) -> Parts:
         """Another one than this process: the one that was chosen, or the one that has the run."""
         from podium.wiring import connection_of, temporal_engine
 
         choice = chosen_engine()
         connection = choice.connection if choice.engine != LOCAL else None
         if connection is None and self._run_id is not None:
-            with contextlib.suppress(RunNotFound):
-                connection = connection_of(await opened.get_run(RunId(self._run_id)), choice.api_key)
+            run = await parts.store.runs.find(self._tenant, self._run_id)
+            connection = connection_of(run, choice.api_key)
         if connection is None:
-            return None
+            return parts
         if self._recordings is not None:
             raise click.UsageError("--record and --replay are for --engine local.")
-        return partial(
+        engine = partial(
             temporal_engine, opened, self._folder, self._store, connection, shared_runs=choice.shared_runs
         )
+        return replace(parts, engine=cache(engine))
 
     async def _drive(
         self,

@@ -4,10 +4,8 @@ import click
 import msgspec
 
 from podium.cli.output import print_json, print_table
-from podium.cli.storing import MAX_NUMBER, json_option, store_option, using_store
-from podium.log.ids import RunId
-from podium.log.outbox import DeadLetter, OutboxLine
-from podium.ports.store import Store
+from podium.cli.storing import MAX_NUMBER, json_option, store_option, using_parts
+from podium.operations.outbox import drop_dead_letter, list_outbox, remove_bus, retry_dead_letter
 
 
 @click.group()
@@ -22,10 +20,7 @@ def outbox() -> None:
 def list_(store: str | None, bus: str | None, as_json: bool) -> None:
     """List what waits, run by run, and the dead letters."""
 
-    async def work(opened: Store) -> tuple[list[OutboxLine], list[DeadLetter]]:
-        return await opened.outbox_lines(bus), await opened.dead_letters(bus)
-
-    lines, dead = using_store(store, work)
+    lines, dead = using_parts(store, lambda parts: list_outbox(parts, bus))
     if as_json:
         print_json({"waiting": msgspec.to_builtins(lines), "dead": msgspec.to_builtins(dead)})
         return
@@ -55,10 +50,8 @@ def list_(store: str | None, bus: str | None, as_json: bool) -> None:
 def retry(bus: str, run_id: str, event: int, store: str | None) -> None:
     """Try to deliver a dead letter again."""
 
-    async def work(opened: Store) -> bool:
-        return await opened.retry_dead(bus, RunId(run_id), event)
-
-    _answer(using_store(store, work), "it will be delivered again")
+    found = using_parts(store, lambda parts: retry_dead_letter(parts, bus, run_id, event))
+    _answer(found, "it will be delivered again")
 
 
 @outbox.command()
@@ -69,10 +62,7 @@ def retry(bus: str, run_id: str, event: int, store: str | None) -> None:
 def drop(bus: str, run_id: str, event: int, store: str | None) -> None:
     """Give a dead letter up: this bus never gets that event. It stays in the log."""
 
-    async def work(opened: Store) -> bool:
-        return await opened.drop_dead(bus, RunId(run_id), event)
-
-    _answer(using_store(store, work), "dropped")
+    _answer(using_parts(store, lambda parts: drop_dead_letter(parts, bus, run_id, event)), "dropped")
 
 
 @outbox.command()
@@ -81,10 +71,7 @@ def drop(bus: str, run_id: str, event: int, store: str | None) -> None:
 def remove(bus: str, store: str | None) -> None:
     """Forget a bus: nothing is kept for it any more, and what waits for it is not delivered. The log is not changed."""
 
-    async def work(opened: Store) -> None:
-        await opened.remove_bus(bus)
-
-    using_store(store, work)
+    using_parts(store, lambda parts: remove_bus(parts, bus))
     click.echo("removed")
 
 

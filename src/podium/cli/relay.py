@@ -5,17 +5,17 @@ import contextlib
 import json
 import signal
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 
 import click
 
-from podium.cli.storing import json_option, store_option, using_store
+from podium.cli.storing import json_option, store_option, using_parts
 from podium.log.ids import RunId
+from podium.operations.parts import Parts
 from podium.operations.relaying import relay_events
-from podium.ports.store import Store
 from podium.runtime.relay import RelayView
 from podium.text import visible
-from podium.wiring import open_bus, relay_claim, system_clock
+from podium.wiring import open_bus, relay_claim
 
 _REFUSED = 1
 
@@ -40,17 +40,16 @@ def relay(address: str, once: bool, from_now: bool, as_json: bool, store: str | 
     podium relay --bus jsonl:events.jsonl
     podium relay --bus jsonl:events.jsonl --once
     """
-    bus = open_bus(address)
+    bus = cache(partial(open_bus, address))
     view = _JsonLines() if as_json else _Lines()
 
     def announce() -> None:
         if not once:
-            click.echo(f"delivering events to {visible(bus.name)}; press Ctrl-C to stop", err=True)
+            click.echo(f"delivering events to {visible(bus().name)}; press Ctrl-C to stop", err=True)
 
-    async def work(opened: Store) -> int:
+    async def work(parts: Parts) -> int:
         return await relay_events(
-            opened,
-            system_clock(),
+            parts,
             bus,
             view,
             once=once,
@@ -60,7 +59,7 @@ def relay(address: str, once: bool, from_now: bool, as_json: bool, store: str | 
             on_outage=lambda reason: click.echo(f"waiting for the store: {visible(reason)}", err=True),
         )
 
-    refused = using_store(store, work)
+    refused = using_parts(store, work)
     view.end(refused)
     return _REFUSED if once and refused else 0
 

@@ -93,7 +93,7 @@ def resume(
         if plan is None:
             return INVALID_FILE
         other = Replacement(plan, content, force, signatures)
-    foreground = Foreground(options, run_id=run_id)
+    foreground, tenant = Foreground(options, run_id=run_id), options["tenant"]
     variables = use_env_files(options["env_files"])
 
     async def work(parts: Parts) -> RunEnded:
@@ -101,11 +101,15 @@ def resume(
             from podium.operations.rerunning import changed_request
 
             request = await changed_request(
-                parts, run_id, workflow=other, new_id=new_id, env_files=variables, signatures=signatures
+                *(parts, tenant, run_id),
+                workflow=other,
+                new_id=new_id,
+                env_files=variables,
+                signatures=signatures,
             )
             return await foreground.start(parts, request)
         ready = await resume_run(
-            parts, run_id, workflow=other, budgets=raised, workspace=workspace, env_files=variables
+            parts, tenant, run_id, workflow=other, budgets=raised, workspace=workspace, env_files=variables
         )
         return await foreground.drive(parts, ready)
 
@@ -137,7 +141,8 @@ def rerun(
     variables = use_env_files(options["env_files"])
 
     async def work(parts: Parts) -> RunEnded:
-        request = await rerun_request(parts, run_id, step, new_id, variables, signatures)
+        tenant = options["tenant"]
+        request = await rerun_request(parts, tenant, run_id, step, new_id, variables, signatures)
         return await foreground.start(parts, request)
 
     return foreground.finish(work)

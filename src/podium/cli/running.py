@@ -108,6 +108,7 @@ def run(
         run_id=run_id,
         env_files=facts_to_keep(variables),
         needs_approval=needs_approval,
+        tenant_id=options["tenant"],
     )
     # Before the store is opened: it might be made for this run.
     require(check_run(plan, folder, replays=replays), print_notice)

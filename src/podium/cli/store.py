@@ -9,10 +9,10 @@ import msgspec
 from podium.cli.hints import given_runs
 from podium.cli.output import print_json
 from podium.cli.paths import GivenPath
-from podium.cli.storing import json_option, store_option, using_store
-from podium.ports.store import Store, StoreStats
+from podium.cli.storing import json_option, store_option, using_parts
+from podium.operations.maintaining import back_up_store, check_store, store_stats, vacuum_store
 from podium.text import visible
-from podium.wiring import check_store_name, payload_store, rebuild_at, runs_folder, use_configured_permissions
+from podium.wiring import check_store_name, rebuild_at, runs_folder, use_configured_permissions
 
 _PROBLEMS = 1
 
@@ -33,10 +33,7 @@ def migrate(store: str | None) -> None:
     Opening a store does the same. This command is for doing it at a time of your choosing.
     """
 
-    async def work(opened: Store) -> StoreStats:
-        return await opened.stats()
-
-    stats = using_store(store, work, create=True)
+    stats = using_parts(store, store_stats, create=True)
     click.echo(f"the store is at schema version {stats.schema_version}")
 
 
@@ -46,10 +43,7 @@ def migrate(store: str | None) -> None:
 def check(store: str | None, as_json: bool) -> int:
     """Look for anything wrong. Exit code 1 if there is."""
 
-    async def work(opened: Store) -> list[str]:
-        return await opened.problems()
-
-    problems = using_store(store, work)
+    problems = using_parts(store, check_store)
     if as_json:
         print_json({"problems": problems})
     else:
@@ -66,10 +60,7 @@ def check(store: str | None, as_json: bool) -> int:
 def stats(store: str | None, as_json: bool) -> None:
     """Count what the store keeps."""
 
-    async def work(opened: Store) -> StoreStats:
-        return await opened.stats()
-
-    found = using_store(store, work)
+    found = using_parts(store, store_stats)
     counted = msgspec.structs.asdict(found)
     if as_json:
         print_json(counted)
@@ -83,10 +74,7 @@ def stats(store: str | None, as_json: bool) -> None:
 def vacuum(store: str | None) -> None:
     """Give the room of removed runs back to the disk. Writers wait meanwhile."""
 
-    async def work(opened: Store) -> None:
-        await opened.vacuum()
-
-    using_store(store, work)
+    using_parts(store, vacuum_store)
     click.echo("done")
 
 
@@ -139,12 +127,5 @@ def backup(file: Path, store: str | None) -> None:
         raise click.UsageError(f"'{file}' exists; name a file that does not.")
     check_store_name(file)
 
-    async def work(opened: Store) -> None:
-        # Loaded for this only: it brings the driver along.
-        from podium.operations.transfer import keep_open_runs
-
-        await keep_open_runs(opened, runs_folder(given_runs()), payload_store)
-        await opened.backup(file)
-
-    using_store(store, work)
+    using_parts(store, lambda parts: back_up_store(parts, file))
     click.echo(f"copied to {file}")

@@ -82,7 +82,7 @@ def using_store(url: str | None, work: Callable[[Store], Awaitable[T]], *, creat
     return asyncio.run(run())
 
 
-def using_parts(url: str | None, work: "Callable[[Parts], Awaitable[T]]") -> T:
-    """The same for use cases that need more than the store."""
+def using_parts(url: str | None, work: "Callable[[Parts], Awaitable[T]]", *, create: bool = False) -> T:
+    """The same for use cases: they ask whether they are allowed, and need more than the store."""
     folder = runs_folder(given_runs())
-    return using_store(url, lambda opened: work(use_case_parts(opened, folder, print_notice)))
+    return using_store(url, lambda opened: work(use_case_parts(opened, folder, print_notice)), create=create)

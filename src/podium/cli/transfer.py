@@ -6,19 +6,16 @@ from typing import Final
 
 import click
 
-from podium.cli.hints import given_runs, say
+from podium.cli.hints import say
 from podium.cli.output import print_json, spelled_json
 from podium.cli.paths import GivenPath
-from podium.cli.storing import json_option, store_option, tenant_option, using_store
+from podium.cli.storing import json_option, store_option, tenant_option, using_parts
 from podium.files import read_regular
 from podium.log.transitions import TERMINAL, RunStatus
+from podium.operations.parts import Parts
 from podium.operations.pruning import Pruned, prune_by_policy
 from podium.operations.retention import MAX_POLICY_BYTES, RetentionPolicy, parse_age, read_policy
-from podium.operations.transfer import check_header, export_run, import_run
-from podium.ports.store import CreatedRun, Store
-from podium.runtime.restoring import files_to_keep
-from podium.runtime.rundir import RunDirectory
-from podium.wiring import artifact_bucket, payload_store, runs_folder, system_clock
+from podium.operations.transfer import check_header, export_with_files, put_run
 
 # An import is one transaction and is held in memory.
 _MAX_BYTES: Final = 4 << 30
@@ -38,11 +35,8 @@ def export_(run_id: str, store: str | None, tenant: str, output: Path | None) ->
     of the configuration file (`artifacts`) are found where the run is imported.
     """
 
-    async def work(opened: Store) -> None:
-        directory = RunDirectory(runs_folder(given_runs()), run_id)
-        # Of a run that an earlier version created, they are in its directory only.
-        beside = {} if directory.is_lost else await files_to_keep(directory, payload_store)
-        lines = [line async for line in export_run(opened, tenant, run_id, beside)]
+    async def work(parts: Parts) -> None:
+        lines = [line async for line in export_with_files(parts, tenant, run_id)]
         if output is None and sys.stdout.isatty():
             for line in lines:
                 click.echo(spelled_json(line.decode().rstrip("\n")))
@@ -51,7 +45,7 @@ def export_(run_id: str, store: str | None, tenant: str, output: Path | None) ->
         else:
             output.write_bytes(b"".join(lines))
 
-    using_store(store, work)
+    using_parts(store, work)
 
 
 @click.command("import")
@@ -64,10 +58,7 @@ def import_(file: Path, store: str | None) -> None:
     except OSError as error:
         raise click.UsageError(f"cannot read '{file}': {error.strerror}.") from error
 
-    async def work(opened: Store) -> CreatedRun:
-        return await import_run(opened, content.split(b"\n"))
-
-    created = using_store(store, work, create=True)
+    created = using_parts(store, lambda parts: put_run(parts, content.split(b"\n")), create=True)
     run_id, count = created.run.identity.run_id, created.run.head
     was_there = "was there already" if created.duplicate else "imported"
     click.echo(f"{run_id}: {was_there}, {count} events")
@@ -116,19 +107,10 @@ def prune(
     """
     ages = _ages(older_than, statuses, policy)
 
-    async def work(opened: Store) -> list[Pruned]:
-        pruning = prune_by_policy(
-            opened,
-            system_clock(),
-            tenant,
-            ages,
-            dry_run=dry_run,
-            runs=runs_folder(given_runs()),
-            bucket=artifact_bucket(),
-        )
-        return [one async for one in pruning]
+    async def work(parts: Parts) -> list[Pruned]:
+        return [one async for one in prune_by_policy(parts, tenant, ages, dry_run=dry_run)]
 
-    pruned = using_store(store, work)
+    pruned = using_parts(store, work)
     for one in pruned:
         if one.left_behind is not None:
             say(f"warning: {one.run.identity.run_id}: {one.left_behind}", err=True)

@@ -12,8 +12,9 @@ import click
 from podium.cli.engine_options import chosen_engine, connection_options
 from podium.cli.env_files import env_file_option, use_env_files
 from podium.cli.hints import given_runs
-from podium.cli.storing import store_option, using_store
-from podium.ports.store import Store
+from podium.cli.storing import store_option, using_parts
+from podium.operations.parts import Parts
+from podium.operations.serving import serve_runs
 from podium.text import visible
 from podium.wiring import runs_folder, store_url, temporal_worker
 
@@ -50,22 +51,27 @@ def worker(drain: float, env_files: tuple[Path, ...], store: str | None) -> int:
     use_env_files(env_files)
     folder = runs_folder(given_runs())
 
-    async def work(opened: Store) -> None:
+    async def work(parts: Parts) -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
         serving = temporal_worker(
-            opened,
+            parts.store,
             folder,
             store_url(store, folder),
             choice.connection,
             shared_runs=choice.shared_runs,
             drain=drain,
         )
-        await serving.serve(stop, lambda: _say_ready(serving.queues.served, choice.connection.address))
+        await serve_runs(
+            parts,
+            serving.serve,
+            stop,
+            lambda: _say_ready(serving.queues.served, choice.connection.address),
+        )
 
-    using_store(store, work, create=True)
+    using_parts(store, work, create=True)
     _exit()
 
 

@@ -50,6 +50,8 @@ async def create_run(
     if request.signed_by and request.signatures is not None:
         contents[SIGNATURES] = request.signatures
     create = partial(parts.store.create_run, new, [queued], contents)
+    if request.audit:
+        create = partial(create, audit=request.audit)
     try:
         created = await parts.patiently(run_id, create, notify)
     except RunRequestConflict as conflict:

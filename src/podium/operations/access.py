@@ -18,6 +18,8 @@ from podium.ports.clock import Clock
 from podium.ports.store import Store
 
 ACCEPTED, REJECTED = "ACCEPTED", "REJECTED"
+# Of a run that does not exist. Not an id: no tenant has this name.
+UNKNOWN_TENANT = "-"
 _MAX_TEXT = 500
 
 
@@ -77,6 +79,25 @@ class Access(msgspec.Struct, frozen=True):
         await store.record_audit([draft])
         raise error_of(denial, run_id)
 
+    async def require_everywhere(self, store: Store, clock: Clock, operation: Operation) -> None:
+        """The same for what concerns all tenants: it is decided and recorded in each. Raises `NotAllowed`, which names
+        none of them.
+        """
+        tenants = sorted(self.tenants) if self.tenants is not None else [DEFAULT_TENANT]
+        denials = [self.decide(operation, tenant) for tenant in tenants]
+        is_denied = any(denial is not None for denial in denials)
+        drafts = [
+            self.draft(clock, operation.name, tenant, denial)
+            for tenant, denial in zip(tenants, denials, strict=True)
+            if denial is not None or (not is_denied and self.has_rules and operation.changes)
+        ]
+        await store.record_audit(drafts)
+        if is_denied:
+            raise NotAllowed(
+                f"{operation.name} concerns all tenants and needs the role {operation.role.value!r} in every one; "
+                f"{self.actor.name!r} does not have it"
+            )
+
     async def find(self, store: Store, clock: Clock, tenant_id: str, run_id: str) -> Run:
         """A run that the actor may look at. Raises `RunNotFound`: for one of another tenant, too."""
         denial = self.decide(VIEW, tenant_id)
@@ -118,7 +139,7 @@ class Access(msgspec.Struct, frozen=True):
         return AuditDraft(entry, self.key)
 
     def _chain(self, tenant_id: str) -> str:
-        """Names that nobody configured do not make chains of their own."""
+        """Names that are not configured do not make chains of their own."""
         is_known = tenant_id in self.tenants if self.tenants is not None else is_id(tenant_id)
         return tenant_id if is_known else DEFAULT_TENANT
 

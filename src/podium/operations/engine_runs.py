@@ -7,7 +7,7 @@ differs, and the engine knows that.
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from podium.errors import RunNotFound, RunRequestConflict
+from podium.errors import RunRequestConflict
 from podium.log.engines import EngineRunRef, local_ref
 from podium.log.plan_refs import PlanRef
 from podium.log.runs import Run
@@ -17,8 +17,9 @@ from podium.operations.cancel import cancel_run
 from podium.operations.drive import ReadyRun
 from podium.operations.inputs import check_inputs
 from podium.operations.parts import Parts
+from podium.operations.runs import known_run
 from podium.operations.signals import request_signal
-from podium.operations.start import ask_for_approval, check_signed, check_signed_run
+from podium.operations.start import check_signed_run, may_start, start_run
 from podium.plan.capabilities import CapabilityNotSupported, check_capabilities
 from podium.ports.engine import RunContext, RunRequest, SignalRequest
 from podium.runtime.plan_loading import PlanLoader
@@ -45,23 +46,25 @@ class EngineRuns:
                 f"run {context.run_id!r} is for the engine {context.target_adapter!r}, and this is {provider!r}; "
                 "start it with the engine that it is for"
             )
+        await may_start(self._parts, context.tenant_id)
         run = await self._existing(plan_ref, context) or await self._create(plan_ref, context)
         if run.status in _NOT_STARTED:
             await self._begin(ReadyRun(run.identity.run_id))
         return run.engine or local_ref(run.identity.run_id)
 
     async def cancel_run(self, engine_run_ref: EngineRunRef) -> None:
-        run = await run_of_reference(self._parts.store, engine_run_ref)
+        run = await self._referred(engine_run_ref)
         asked = await cancel_run(self._parts, run.identity.tenant_id, run.identity.run_id)
         if asked.ready is not None:
             await self._begin(asked.ready)  # no process drives it: it has to be driven to its end
 
     async def get_run_status(self, engine_run_ref: EngineRunRef) -> RunStatusSnapshot:
+        await self._referred(engine_run_ref)
         return await status_of_reference(self._parts.store, self._parts.clock, engine_run_ref)
 
     async def signal(self, engine_run_ref: EngineRunRef, request: SignalRequest) -> None:
         """Raises what `request_signal` does."""
-        run = await run_of_reference(self._parts.store, engine_run_ref)
+        run = await self._referred(engine_run_ref)
         tenant_id, run_id = run.identity.tenant_id, run.identity.run_id
         sent = await request_signal(self._parts, tenant_id, run_id, request)
         if sent.new_run is not None and sent.to_drive:
@@ -69,10 +72,17 @@ class EngineRuns:
 
     # --- runs and signals that are there already ----------------------------------------------------
 
+    async def _referred(self, engine_run_ref: EngineRunRef) -> Run:
+        """Raises `RunNotFound`, also of a run that the actor may not look at, and `OtherEngine`."""
+        if not self._parts.is_owner:
+            from podium.operations.guarding import referred_run
+
+            await referred_run(self._parts, engine_run_ref.run_id)
+        return await run_of_reference(self._parts.store, engine_run_ref)
+
     async def _existing(self, plan_ref: PlanRef, context: RunContext) -> Run | None:
-        try:
-            run = await self._parts.store.runs.find(context.tenant_id, context.run_id)
-        except RunNotFound:
+        run = await known_run(self._parts, context.tenant_id, context.run_id)
+        if run is None:
             return None
         if run.plan_sha256 != plan_ref.sha256 or run.provider != context.target_adapter:
             raise RunRequestConflict(
@@ -98,6 +108,4 @@ class EngineRuns:
             plan_content=found.content,
             signatures=context.signatures,
         )
-        request = await check_signed(self._parts, request)
-        request = ask_for_approval(self._parts, request)
-        return await self._parts.store.get_run(await self._parts.engine().create(request))
+        return await self._parts.store.get_run((await start_run(self._parts, request)).run_id)

@@ -21,6 +21,8 @@ from podium.runtime.spilling import MakeFolder, RunValues, values_of
 from podium.text import visible
 
 if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft
+    from podium.access.operations import OperationName
     from podium.operations.access import Access
     from podium.operations.signed_runs import SigningRules
 
@@ -61,6 +63,45 @@ class Parts(msgspec.Struct, frozen=True):
     engine_of: Callable[[Run], Engine | None] | None = None
     # Who asks, and what they may do. Found out for the first that needs it: most commands of an owner do not.
     access: "Callable[[], Access]" = no_access
+    # There are no rules, and the user of this machine asks: everything but signals is allowed without asking.
+    is_owner: bool = False
+
+    # --- what is allowed ------------------------------------------------------------------------------
+
+    async def require(
+        self, operation: "OperationName", tenant_id: str, run_id: str | None = None, *, records: bool = True
+    ) -> None:
+        """Raises what `Access.require` does. `run_id`: of a run that exists. Not `records`: the caller does that."""
+        if not self.is_owner:
+            from podium.access.operations import NAMED
+
+            asked, access = NAMED[operation], self.access()
+            await access.require(self.store, self.clock, asked, tenant_id, run_id=run_id, records=records)
+
+    async def require_everywhere(self, operation: "OperationName") -> None:
+        """What concerns the whole store is for those who may do it in every tenant. Raises `NotAllowed`."""
+        if not self.is_owner:
+            from podium.access.operations import NAMED
+
+            await self.access().require_everywhere(self.store, self.clock, NAMED[operation])
+
+    def allows(self, operation: "OperationName", tenant_id: str) -> bool:
+        if self.is_owner:
+            return True
+        from podium.access.operations import NAMED
+
+        return self.access().decide(NAMED[operation], tenant_id) is None
+
+    def accepted(
+        self, operation: "OperationName", tenant_id: str, run_id: str, plan_sha256: str | None = None
+    ) -> "tuple[AuditDraft, ...]":
+        """The record of what was allowed, to be stored with what it leads to; none if there are no rules."""
+        if self.is_owner or not self.access().has_rules:
+            return ()
+        access = self.access()
+        return (access.draft(self.clock, operation, tenant_id, run_id=run_id, plan_sha256=plan_sha256),)
+
+    # --- runs -----------------------------------------------------------------------------------------
 
     def directory(self, run_id: str) -> RunDirectory:
         return RunDirectory(self.runs, run_id)

@@ -18,6 +18,7 @@ from podium.log.ids import RunId, check_uuid4
 from podium.log.runs import Run, RunQuery
 from podium.log.times import timestamp
 from podium.log.transitions import TERMINAL, RunStatus
+from podium.operations.parts import Parts
 from podium.permissions import folder_mode
 from podium.ports.artifacts import ArtifactBucket
 from podium.ports.clock import Clock
@@ -35,29 +36,23 @@ class Pruned(NamedTuple):
 
 
 async def prune_by_policy(
-    store: Store,
-    clock: Clock,
-    tenant_id: str,
-    policy: Mapping[RunStatus, timedelta],
-    *,
-    dry_run: bool = False,
-    runs: Path | None = None,
-    bucket: ArtifactBucket | None = None,
+    parts: Parts, tenant_id: str, policy: Mapping[RunStatus, timedelta], *, dry_run: bool = False
 ) -> AsyncIterator[Pruned]:
     """Remove the ended runs of a tenant that are older than the policy allows for their status."""
-    if runs is not None and not dry_run:
-        await _sweep(store, runs, bucket)
+    await parts.require("run.prune", tenant_id, records=not dry_run)
+    if not dry_run:
+        await _sweep(parts.store, parts.runs, parts.bucket)
     for age in sorted(set(policy.values())):
         statuses = frozenset(status for status, kept in policy.items() if kept == age)
         async for one in prune_runs(
-            store,
-            clock,
+            parts.store,
+            parts.clock,
             tenant_id,
             older_than=age,
             statuses=statuses,
             dry_run=dry_run,
-            runs=runs,
-            bucket=bucket,
+            runs=parts.runs,
+            bucket=parts.bucket,
             sweep=False,
         ):
             yield one

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import Final
 
 from podium.errors import StoreUnavailable
+from podium.operations.parts import Parts
 from podium.ports.bus import EventBus
-from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime import holders
 from podium.runtime.alerts import Alerting
@@ -23,9 +23,8 @@ def _not_interrupted(_stop: Callable[[], None]) -> AbstractContextManager[None]:
 
 
 async def relay_events(
-    store: Store,
-    clock: Clock,
-    bus: EventBus,
+    parts: Parts,
+    open_bus: Callable[[], EventBus],
     view: RelayView,
     *,
     once: bool = False,
@@ -36,11 +35,13 @@ async def relay_events(
 ) -> int:
     """Returns how many events the bus has refused so far, dead letters included.
 
-    `interrupts`: a context around the work; to stop it, it calls what it is given. `from_now`: a bus that is new to the
-    store gets no event from before.
+    `open_bus` is called only if it is allowed: it may create a file. `interrupts`: a context around the work; to stop
+    it, it calls what it is given. `from_now`: a bus that is new to the store gets no event from before.
     """
+    await parts.require_everywhere("store.relay")
+    store, bus = parts.store, open_bus()
     relay = Relay(
-        store, bus, Alerting(store, clock), owner=holders.new_owner(), claim_ttl=claim_ttl, view=view
+        store, bus, Alerting(store, parts.clock), owner=holders.new_owner(), claim_ttl=claim_ttl, view=view
     )
     with interrupts(relay.stop):
         await store.add_bus(bus.name, from_start=not from_now)

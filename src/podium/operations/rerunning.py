@@ -12,8 +12,9 @@ from podium.log.runs import Run
 from podium.operations.env_files import EnvFile, kept_facts
 from podium.operations.inputs import InvalidInput, check_inputs
 from podium.operations.parts import Parts
-from podium.operations.resume import Replacement, may_resume, require_env_files
+from podium.operations.resume import Replacement, prepare_resumed, require_env_files
 from podium.operations.signed_runs import is_required, kept_signatures
+from podium.operations.start import may_start
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.runtime.plan_file import load_source, plan_content
@@ -25,6 +26,7 @@ from podium.runtime.workspaces import workspace_of
 
 async def rerun_request(
     parts: Parts,
+    tenant_id: str,
     run_id: str,
     step: str | None = None,
     new_id: str | None = None,
@@ -32,7 +34,8 @@ async def rerun_request(
     signatures: bytes | None = None,
 ) -> RunRequest:
     """A run of the same plan, inputs and workspace, from a step on. Raises `InvalidInput` if it was not reached."""
-    run = await parts.store.get_run(RunId(run_id))
+    run = await parts.store.runs.find(tenant_id, run_id)
+    await may_start(parts, tenant_id, again=True)
     command = f"podium rerun {run_id}" + (f" --from {quote(step)}" if step is not None else "")
     await require_env_files(parts, run, env_files, command)
     if step is not None and await results_before(parts.store, RunId(run_id), step) is None:
@@ -45,6 +48,7 @@ async def rerun_request(
 
 async def changed_request(
     parts: Parts,
+    tenant_id: str,
     run_id: str,
     *,
     workflow: Replacement | None = None,
@@ -53,7 +57,9 @@ async def changed_request(
     signatures: bytes | None = None,
 ) -> RunRequest:
     """A run of what has changed since: it takes over every step that would be carried out in the same way."""
-    run = await may_resume(parts, run_id, env_files)
+    run = await parts.store.runs.find(tenant_id, run_id)
+    await may_start(parts, tenant_id, again=True)
+    await prepare_resumed(parts, run, env_files)
     plan = workflow.plan if workflow is not None else await parts.plan_of(run)
     request = msgspec.structs.replace(
         await _request(parts, run, plan, env_files, signatures), run_id=new_id, only_changed=True

@@ -5,11 +5,13 @@ Everything that can be wrong is found before anything about the run changes.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from podium.errors import RunNotApproved
-from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.drive import ReadyRun
@@ -25,6 +27,12 @@ from podium.runtime.other_engines import OtherEngine, is_elsewhere
 from podium.runtime.workspaces import check_workspace, move_workspace, workspace_of
 from podium.text import visible
 
+if TYPE_CHECKING:
+    from podium.operations.access import Access
+
+
+_BUDGET_REASON: Final = "podium resume --budget"
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -39,6 +47,7 @@ class Replacement:
 
 async def resume_run(
     parts: Parts,
+    tenant_id: str,
     run_id: str,
     *,
     workflow: Replacement | None = None,
@@ -50,10 +59,11 @@ async def resume_run(
 
     `budgets`: as `parse_budget` gives them; only for an open run.
     """
-    run = await parts.store.get_run(RunId(run_id))
+    run = await parts.store.runs.find(tenant_id, run_id)
+    await _may_resume(parts, run, replaces=workflow is not None, raises=budgets is not None)
     if run.provider != parts.engine().provider:
         return await _resume_elsewhere(parts, run, workflow, budgets, workspace)
-    run = await may_resume(parts, run_id, env_files)
+    await prepare_resumed(parts, run, env_files)
     if workflow is not None and is_elsewhere(run):
         raise InvalidInput(
             f"run {run_id!r} is driven by another engine and continues with its own workflow; "
@@ -117,15 +127,32 @@ async def require_env_files(parts: Parts, run: Run, files: Sequence[EnvFile], co
         parts.notify(f"warning: {visible(warning)}")
 
 
-async def may_resume(parts: Parts, run_id: str, env_files: Sequence[EnvFile]) -> Run:
+async def _may_resume(parts: Parts, run: Run, *, replaces: bool, raises: bool) -> None:
+    """Whether all of it is allowed, before any of it is done. Raises what `Parts.require` does."""
+    if parts.is_owner:
+        return
+    tenant_id, run_id = run.identity.tenant_id, run.identity.run_id
+    if raises:
+        from podium.access.operations import SIGNALS
+
+        asked, reason = SIGNALS["UPDATE_PARAMS"], _BUDGET_REASON
+        access = parts.access()
+        await access.require(
+            parts.store, parts.clock, asked, tenant_id, run_id=run_id, reason=reason, records=False
+        )
+    if replaces:
+        await parts.require("run.replace-workflow", tenant_id, run_id)
+    await parts.require("run.resume", tenant_id, run_id)
+
+
+async def prepare_resumed(parts: Parts, run: Run, env_files: Sequence[EnvFile]) -> None:
     """Raises `NotAllowed` to a step of the run itself, and `EnvFileRequired`."""
     from podium.operations.signals import check_may_drive
 
-    run = await parts.store.get_run(RunId(run_id))
+    run_id = run.identity.run_id
     await check_may_drive(parts.store, parts.clock, run, parts.access())
     await parts.restored(run)
     await require_env_files(parts, run, env_files, f"podium resume {run_id}")
-    return run
 
 
 async def _require_needs(parts: Parts, run: Run, plan: Plan | None, workspace: Path | None) -> None:
@@ -147,8 +174,15 @@ async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> No
         parts, run_id, workflow.plan, workflow.source, force=workflow.force, signatures=workflow.signatures
     )
     if changed:
-        reason = "podium resume --workflow"
-        await signal_run(parts, tenant_id, run_id, "UPDATE_PARAMS", params=changed, reason=reason)
+        reason, allowed = "podium resume --workflow", replace(parts, access=partial(_with_replaced, parts))
+        await signal_run(allowed, tenant_id, run_id, "UPDATE_PARAMS", params=changed, reason=reason)
+
+
+def _with_replaced(parts: Parts) -> "Access":
+    """Whoever may replace the workflow may do what follows from it."""
+    from podium.access.deciding import OwnerAuthoriser
+
+    return replace(parts.access(), authoriser=OwnerAuthoriser())
 
 
 async def _raise_budgets(parts: Parts, run: Run, budgets: dict[str, Any]) -> None:
@@ -160,7 +194,7 @@ async def _raise_budgets(parts: Parts, run: Run, budgets: dict[str, Any]) -> Non
             f"--budget is for an open run, and {run_id!r} has ended. Resume it without; should its budget be "
             f"used up, it stops again, and can be given more then."
         )
-    raised = {"params": budgets, "reason": "podium resume --budget"}
+    raised = {"params": budgets, "reason": _BUDGET_REASON}
     plan = await parts.plan_of(run)
     values = parts.values(run_id)
     await check_signal(parts.store, run, plan, "UPDATE_PARAMS", raised, parts.access(), values)

@@ -65,7 +65,7 @@ async def _retried(parts: Parts, run: Run, signal: Signal) -> SentSignal:
         return SentSignal(run, signal.signal_id, duplicate=True, new_run=new_id)
     _check_state(run, force=bool(signal.payload.get("force")))
     parts = _on_its_engine(parts, run)
-    request = await rerun_request(parts, run.identity.run_id, None, new_id)
+    request = await rerun_request(parts, run.identity.tenant_id, run.identity.run_id, None, new_id)
     await parts.store.record_audit([signal.draft(parts.clock, run)])
     try:
         await start_run(parts, msgspec.structs.replace(request, retried_by=signal.request_sha256))

@@ -3,12 +3,15 @@
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+from podium.errors import RunNotFound
 from podium.log.events import EventRecord
 from podium.log.fold import RunSnapshot
+from podium.log.ids import RunId
 from podium.log.payloads import SignedBy
 from podium.log.runs import Run
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.transitions import TERMINAL
+from podium.operations.parts import Parts
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.alerts import Alerting
@@ -69,3 +72,12 @@ async def _approval_of(store: Store, run: Run) -> str | None:
     from podium.operations.run_approval import describe_approval
 
     return await describe_approval(store, run)
+
+
+async def known_run(parts: Parts, tenant_id: str, run_id: str) -> Run | None:
+    """A run of the tenant, for use cases that may create it: that there is none is not recorded."""
+    try:
+        run = await parts.store.get_run(RunId(run_id))
+    except RunNotFound:
+        return None
+    return run if run.identity.tenant_id == tenant_id else None

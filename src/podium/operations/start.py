@@ -1,7 +1,7 @@
 """Start a run of a workflow."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -11,6 +11,9 @@ from podium.log.transitions import RunStatus
 from podium.operations.drive import ReadyRun
 from podium.operations.parts import Parts
 from podium.ports.engine import Notice, RunRequest
+
+if TYPE_CHECKING:
+    from podium.access.operations import OperationName
 
 NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
@@ -44,11 +47,34 @@ async def check_signed_run(parts: Parts, run: Run) -> None:
 async def start_run(
     parts: Parts, request: RunRequest, *, notify: Callable[[Notice], None] | None = None
 ) -> ReadyRun:
-    """Create the run. Raises `RunExists`, and what `Parts.require_needs` and `signed_request` do."""
+    """Create the run. Raises `RunExists`, and what `Parts.require`, `Parts.require_needs` and `signed_request` do."""
+    if not parts.is_owner:
+        await may_start(parts, request.tenant_id, again=request.original_run_id is not None)
     request = ask_for_approval(parts, await check_signed(parts, request))
+    if not parts.is_owner:
+        request = _recorded(parts, request)
     run_id = await parts.engine().create(request, notify=notify)
     if request.original_run_id is not None:
         from podium.operations.rerunning import carry_files_over
 
         await carry_files_over(parts, RunId(request.original_run_id), run_id)
     return ReadyRun(run_id)
+
+
+async def may_start(parts: Parts, tenant_id: str, *, again: bool = False) -> None:
+    """Raises what `Parts.require` does, before anything is prepared. `again`: what was run before."""
+    await parts.require("run.rerun" if again else "run.start", tenant_id, records=False)
+
+
+def _recorded(parts: Parts, request: RunRequest) -> RunRequest:
+    """With an id and the record that it was allowed, which is stored together with the run."""
+    from hashlib import sha256
+    from uuid import uuid4
+
+    from podium.plan.loading import plan_bytes
+
+    run_id = request.run_id or str(uuid4())
+    plan = sha256(request.plan_content or plan_bytes(request.plan)).hexdigest()
+    operation: OperationName = "run.rerun" if request.original_run_id is not None else "run.start"
+    audit = parts.accepted(operation, request.tenant_id, run_id, plan)
+    return replace(request, run_id=run_id, audit=audit)

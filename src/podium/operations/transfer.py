@@ -6,10 +6,10 @@ and imported again; an open run continues where it is imported. Events keep thei
 numbers are given by the store that takes them, in the same order.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,11 +20,15 @@ from podium.log.ids import DEFAULT_TENANT
 from podium.log.payloads import RunQueued, read_as
 from podium.log.runs import RunQuery
 from podium.log.transitions import TERMINAL, RunStatus
+from podium.operations.parts import Parts
 from podium.ports.store import NO_CONTENTS, CreatedRun, Store
 from podium.runtime.restoring import files_to_keep
 from podium.runtime.run_file import facts_of, new_run
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import MakeFolder
+
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft
 
 FORMAT: Final = "podium-run-2"
 # Without contents: the plan of such a run is in its directory only.
@@ -72,6 +76,15 @@ class _ContentLine(msgspec.Struct, kw_only=True, rename="camel"):
     content: bytes
 
 
+async def export_with_files(parts: Parts, tenant_id: str, run_id: str) -> AsyncIterator[bytes]:
+    """The lines of an export. Of a run of an earlier version, contents are in its directory only."""
+    await parts.store.runs.find(tenant_id, run_id)
+    directory = parts.directory(run_id)
+    beside = {} if directory.is_lost else await files_to_keep(directory, parts.payloads)
+    async for line in export_run(parts.store, tenant_id, run_id, beside):
+        yield line
+
+
 async def export_run(
     store: Store, tenant_id: str, run_id: str, beside: Mapping[str, bytes] = NO_CONTENTS
 ) -> AsyncIterator[bytes]:
@@ -114,7 +127,17 @@ async def keep_open_runs(store: Store, runs: Path, folder: MakeFolder) -> None:
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
+async def put_run(parts: Parts, lines: Sequence[bytes]) -> CreatedRun:
+    """Import a run into the tenant that it was exported from. Raises what `import_run` and `Parts.require` do."""
+    head = next((line for line in lines if line.strip()), b"")
+    check_header(head)
+    identity = new_run(msgspec.json.decode(head)).identity
+    await parts.require("run.import", identity.tenant_id, records=False)
+    audit = parts.accepted("run.import", identity.tenant_id, identity.run_id)
+    return await import_run(parts.store, lines, audit)
+
+
+async def import_run(store: Store, lines: Iterable[bytes], audit: "Sequence[AuditDraft]" = ()) -> CreatedRun:
     """Put an exported run into a store, in one transaction: all of it or nothing. To repeat it is harmless."""
     head, *rest = [line for line in lines if line.strip()] or [b""]
     header = check_header(head)
@@ -127,7 +150,7 @@ async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
     _check_complete(header, new.identity.run_id, events, contents)
     writes = [write_of(line) for line in events]
     new = msgspec.structs.replace(new, needs_approval=new.needs_approval or asks_for_approval(events))
-    return await store.create_run(new, writes, {one.name: one.content for one in contents})
+    return await store.create_run(new, writes, {one.name: one.content for one in contents}, audit=audit)
 
 
 def asks_for_approval(events: Iterable[EventLine]) -> bool:

@@ -6,7 +6,7 @@ is for a caller that watches a run to its end, such as `podium run`.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -18,6 +18,9 @@ from podium.log.plan_refs import PlanRef
 from podium.log.snapshots import RunStatusSnapshot
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft
 
 Observer = Callable[[Sequence[EventRecord]], None]
 
@@ -65,6 +68,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     signed_by: tuple[SignedBy, ...] = ()
     # Also if its plan does not ask for it.
     needs_approval: bool = False
+    # That it was allowed; recorded together with the run.
+    audit: "tuple[AuditDraft, ...]" = ()
 
     def on(self, run_id: str, engine: EngineRunRef, facts: dict[str, Any]) -> "RunRequest":
         """The same on another engine."""

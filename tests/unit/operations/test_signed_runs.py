@@ -245,9 +245,9 @@ def test_every_refusal_is_in_the_audit_log_with_its_code_and_the_plan(world: Wor
         await world.code_of_start(world.parts(), world.request(signatures=b"{}"))
         await start_run(world.parts(required=False), world.request())
         with pytest.raises(PodiumError):
-            await resume_run(world.parts(), "r", workflow=Replacement(PLAN_B, b""))
+            await resume_run(world.parts(), "default", "r", workflow=Replacement(PLAN_B, b""))
         with pytest.raises(PodiumError):
-            await resume_run(world.parts(), "r")
+            await resume_run(world.parts(), "default", "r")
         entries = [msgspec.json.decode(one.content) for one in await world.store.read_audit("default")]
         assert [
             (one["operation"], one["outcome"], one["code"], one["runId"], one["planSha256"])
@@ -315,7 +315,7 @@ def test_a_run_that_was_created_before_the_rule_does_not_start_unsigned(world: W
         await start_run(world.parts(required=False), world.request())
         for start in (
             world.engine_runs(world.parts()).start_run(REF, CONTEXT),
-            resume_run(world.parts(), "r"),
+            resume_run(world.parts(), "default", "r"),
         ):
             with pytest.raises(PodiumError) as refused:
                 await start
@@ -323,7 +323,7 @@ def test_a_run_that_was_created_before_the_rule_does_not_start_unsigned(world: W
         assert world.begun == []
         for plan in (PLAN_A, PLAN_B):
             signed = Replacement(plan, b"", signatures=world.signatures(plan))
-            assert (await resume_run(world.parts(), "r", workflow=signed)).run_id == "r"
+            assert (await resume_run(world.parts(), "default", "r", workflow=signed)).run_id == "r"
             view = await show_run(world.store, world.clock, "default", "r")
             assert [by.key_id for by in view.signed_by] == ["k1"]
 
@@ -335,10 +335,10 @@ def test_a_signature_is_not_kept_for_a_workflow_that_takes_the_place_of_the_sign
     async def work() -> None:
         parts = world.parts(required=False)
         await start_run(parts, world.request(signatures=world.signatures()))
-        await resume_run(parts, "r", workflow=Replacement(PLAN_B, b""))
+        await resume_run(parts, "default", "r", workflow=Replacement(PLAN_B, b""))
         assert (await show_run(world.store, world.clock, "default", "r")).signed_by == ()
         with pytest.raises(PodiumError) as refused:
-            await resume_run(world.parts(), "r")
+            await resume_run(world.parts(), "default", "r")
         assert refused.value.code == "PLAN_NOT_SIGNED"
 
     asyncio.run(work())
@@ -377,10 +377,10 @@ def test_a_run_that_waits_until_the_key_has_expired_does_not_start(world: World)
     async def work() -> None:
         parts = world.parts(expires=later(world.now(), 60))
         await start_run(parts, world.request(signatures=world.signatures()))
-        await resume_run(parts, "r")
+        await resume_run(parts, "default", "r")
         world.clock.move(60)
         with pytest.raises(PodiumError) as refused:
-            await resume_run(parts, "r")
+            await resume_run(parts, "default", "r")
         assert refused.value.code == "PLAN_KEY_EXPIRED"
 
     asyncio.run(work())

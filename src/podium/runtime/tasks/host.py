@@ -19,7 +19,8 @@ from podium.runtime.tasks.order import TaskOrder
 if TYPE_CHECKING:
     from podium.runtime.run_artifacts import RunArtifacts
 
-
+# Proves who starts the run. No child inherits it; what shows it all the same is masked.
+_TOKEN: Final = "PODIUM_TOKEN"
 # What Podium itself reaches a bucket with. Steps have it as ever, because they may use the same account.
 _BUCKET_VARIABLES: Final = frozenset({"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"})
 
@@ -58,7 +59,7 @@ class TaskHost(msgspec.Struct):
         hidden = secret_names | provider_variables
         inherited = inheritable(os.environ)
         environment = {name: value for name, value in inherited.items() if name not in hidden}
-        masked = hidden | _BUCKET_VARIABLES if bucket is not None else hidden
+        masked = hidden | {_TOKEN} | (_BUCKET_VARIABLES if bucket is not None else frozenset())
         values = {*secrets.values(), *(os.environ.get(name, "") for name in masked)} - {""}
         redactor = Redactor(values) if values else None
         return cls(directory, workspace, secrets, environment, redactor, functions or {}, bucket)

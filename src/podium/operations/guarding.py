@@ -1,0 +1,76 @@
+"""Rules about access, enforced where use cases look for runs: what an actor may not see is not there.
+
+Only an installation with rules has a guarded store. Calls by run id alone pass through: use cases make them for runs
+that they have found here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from podium.access.deciding import Denial
+from podium.access.operations import VIEW
+from podium.errors import RunNotFound
+from podium.log.ids import RunId
+from podium.log.runs import Run, RunPage, RunQuery
+from podium.operations.access import UNKNOWN_TENANT, Access
+from podium.operations.parts import Parts
+from podium.ports.clock import Clock
+from podium.ports.store import Store, TenantRuns
+
+
+class GuardedRuns:
+    """The runs of a tenant, for one actor. Another tenant's run cannot be told from one that does not exist, neither by
+    the answer nor by the work that it takes: both are looked for in the same way, and both are recorded.
+    """
+
+    def __init__(self, store: Store, clock: Clock, access: Callable[[], Access]) -> None:
+        self._store = store
+        self._clock = clock
+        self._access = access
+
+    async def find(self, tenant_id: str, run_id: str) -> Run:
+        access = self._access()
+        denial = access.decide(VIEW, tenant_id)
+        refusal: Denial | RunNotFound | None = denial
+        if denial is None:
+            try:
+                return await self._store.runs.find(tenant_id, run_id)
+            except RunNotFound as missing:
+                refusal = missing
+                if not access.has_rules:
+                    raise
+        draft = access.draft(self._clock, VIEW.name, tenant_id, refusal, run_id=run_id)
+        await self._store.record_audit([draft])
+        raise RunNotFound(run_id)
+
+    async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
+        access = self._access()
+        denial = access.decide(VIEW, tenant_id)
+        if denial is None:
+            return await self._store.runs.page(tenant_id, query)
+        await self._store.record_audit([access.draft(self._clock, VIEW.name, tenant_id, denial)])
+        return RunPage(runs=(), cursor=None)
+
+
+class GuardedStore:
+    """A store whose `runs` are guarded. Everything else is the store's own."""
+
+    def __init__(self, store: Store, clock: Clock, access: Callable[[], Access]) -> None:
+        self._store = store
+        self.runs: TenantRuns = GuardedRuns(store, clock, access)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        # Looked up once: a driver calls `append` for every step.
+        setattr(self, name, found)
+        return found
+
+
+async def referred_run(parts: Parts, run_id: str) -> Run:
+    """A run by its id alone, in whichever tenant it is. Raises `RunNotFound` if the actor may not look at it."""
+    try:
+        tenant_id: str = (await parts.store.get_run(RunId(run_id))).identity.tenant_id
+    except RunNotFound:
+        # Looked for all the same, so that it is recorded.
+        tenant_id = UNKNOWN_TENANT
+    return await parts.store.runs.find(tenant_id, run_id)
