@@ -1,4 +1,7 @@
-"""Writes the tables of docs/signals.md (`python -m tests.signals_page`), from the tables that the code itself uses."""
+"""Writes the tables of docs/signals.md (`python -m tests.signals_page`), from the tables that the code itself uses.
+
+Who may send what, and when, comes from tests/signal_table: what is tried in every cell on every engine.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,6 +12,7 @@ from podium.access.operations import SIGNALS
 from podium.operations.signal_payloads import SCHEMAS
 from podium.plan.overrides import KEYS, KEYS_OF, TARGETS
 from podium.plan.plan import Agent, Approval, Command, Http, Python
+from tests.signal_table.page import when_table, who_table
 
 PAGE = Path(__file__).parents[1] / "docs" / "signals.md"
 _TABLE = re.compile(r"(<!-- (?P<name>\w+): begin -->\n).*?(<!-- (?P=name): end -->)", re.DOTALL)
@@ -81,7 +85,13 @@ def _value(schema: Mapping[str, Any]) -> str:
     return text
 
 
-_TABLES: dict[str, Callable[[], str]] = {"signals": signal_table, "keys": key_table, "values": value_table}
+_TABLES: dict[str, Callable[[], str]] = {
+    "signals": signal_table,
+    "keys": key_table,
+    "values": value_table,
+    "who": who_table,
+    "when": when_table,
+}
 
 
 if __name__ == "__main__":

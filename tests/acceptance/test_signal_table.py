@@ -44,7 +44,7 @@ async def local_trial(folder: Path) -> AsyncIterator[Trial]:
 def test_every_refusal_has_its_code_and_changes_nothing(state: str, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with local_trial(tmp_path) as trial:
-            await trial.refused([cell for cell in cells(state) if not cell.is_accepted], state)
+            await trial.refused([cell for cell in cells(state) if not cell.is_accepted])
             await trial.check_audit()
 
     asyncio.run(scenario())

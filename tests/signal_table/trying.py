@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -31,7 +31,6 @@ from tests.signal_table.expected import (
     OWN,
     PLAN,
     ROLES,
-    Effect,
     effect_of,
 )
 from tests.signal_table.runs import Runs, named, payload_of
@@ -75,13 +74,13 @@ class Trial:
 
     # --- refused --------------------------------------------------------------------------------------
 
-    async def refused(self, cells: Iterable[Cell], state: str) -> None:
-        """Cells that share runs, because none of them may change anything."""
+    async def refused(self, cells: Sequence[Cell]) -> None:
+        """Cells of one state; they share runs, because none of them may change anything."""
         own = [cell for cell in cells if cell.tenant == OWN]
         others = [cell for cell in cells if cell.tenant != OWN]
         await asyncio.gather(
-            *(self._refused_of_one(part, state, TENANT) for part in _parts_of(own)),
-            self._refused_of_one(others, state, OTHER_TENANT),
+            *(self.refused_of_one(part, TENANT) for part in parts_of(own)),
+            self.refused_of_one(others, OTHER_TENANT),
         )
 
     async def refused_on(self, run_id: RunId, cells: Sequence[Cell]) -> None:
@@ -97,32 +96,36 @@ class Trial:
         assert [_rejection(one) for one in log[len(before) :]] == [_expected_rejection(one) for one in seen]
         assert (await self._runs.parts.store.get_run(run_id)).status is run.status
 
-    async def _refused_of_one(self, cells: Sequence[Cell], state: str, tenant: str) -> None:
-        await self.refused_on(await self._runs.bring(state, tenant), cells)
+    async def refused_of_one(self, cells: Sequence[Cell], tenant: str) -> None:
+        await self.refused_on(await self._runs.bring(cells[0].state, tenant), cells)
 
     # --- accepted -------------------------------------------------------------------------------------
 
     async def accepted(self, cell: Cell) -> None:
         run_id = await self._runs.bring(cell.state, TENANT if cell.tenant == OWN else OTHER_TENANT)
-        await self.accepted_on(run_id, cell)
+        await self.check_effect(await self.send(run_id, cell))
 
-    async def accepted_on(self, run_id: RunId, cell: Cell) -> None:
+    async def send(self, run_id: RunId, cell: Cell) -> Tried:
+        """The signal of a cell that is accepted, and its record."""
         before = await self._runs.log(run_id)
         tried, sent = await self._try(cell, run_id)
         assert isinstance(sent, SentSignal), f"{cell}: {sent}"
-        effect = effect_of(cell.row, cell.state)
-        if effect is NEW_RUN:
+        if effect_of(cell.row, cell.state) is NEW_RUN:
             await self._check_new_run(run_id, before, sent)
-            return
+            return tried
         accepted = await self._runs.wait_for(run_id, "SignalAccepted", tried.signal_id)
         assert accepted.run_seq == before[-1].run_seq + 1, f"{cell}: something else came first"
         _check_signal(tried, accepted)
-        await self._check_effect(tried, accepted, effect)
+        return tried
 
-    async def _check_effect(self, tried: Tried, accepted: EventRecord, effect: Effect) -> None:
+    async def check_effect(self, tried: Tried) -> None:
+        effect = effect_of(tried.cell.row, tried.cell.state)
+        if effect is NEW_RUN:
+            return
         if effect.later:
             await self._continue(tried)
         text = tried.signal_id if effect.text == "overriddenBy" else effect.text
+        accepted = await self._runs.wait_for(tried.run_id, "SignalAccepted", tried.signal_id)
         found = await self._runs.wait_for(tried.run_id, effect.event, text, attempt=effect.attempt)
         assert found.run_seq > accepted.run_seq, f"{tried.cell}: {effect.event} is not what it led to"
         ignored = [one for one in await self._runs.log(tried.run_id) if one.event_type == "SignalIgnored"]
@@ -192,7 +195,8 @@ def _as(parts: Parts, role: str) -> Parts:
     return msgspec.structs.replace(parts, access=lambda: access)
 
 
-def _parts_of(cells: Sequence[Cell]) -> list[Sequence[Cell]]:
+def parts_of(cells: Sequence[Cell]) -> list[Sequence[Cell]]:
+    """The cells that share a run."""
     size = REFUSED_OF_ONE_RUN
     return [cells[first : first + size] for first in range(0, len(cells), size)]
 
