@@ -36,7 +36,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "SS02",
         "a checkpoint forgets changes",
-        swap(f"{_CHECKPOINT}:restore", "{path: ... for path, *change in saved['changes']}", "{}"),
+        swap(f"{_CHECKPOINT}:restore", "{path: ... for path, *change in saved.get('changes', ())}", "{}"),
     ),
     fault(
         "SS02",

@@ -97,7 +97,8 @@ def restore(m: Agenda, saved: dict[str, Any], plan_sha256: str, rules: int) -> N
     m.hold.reasons = list(reasons)
     _read_spending(m.spending, saved["spending"])
     m.at_verdict = saved["verdict"]
-    m.changes = {path: _read_change(change) for path, *change in saved["changes"]}
+    # Executions on Temporal that are older than changes of steps have none.
+    m.changes = {path: _read_change(change) for path, *change in saved.get("changes", ())}
     restore_tree(m, saved)
 
 
