@@ -11,7 +11,17 @@ from podium.version import __version__
 
 if TYPE_CHECKING:
     from podium.access.actors import Actor
-    from podium.api import Podium, Run, Workflow, open, resume, resume_async, run, run_async  # noqa: A004
+    from podium.api import (
+        AcceptedSignal,
+        Podium,
+        Run,
+        Workflow,
+        open,  # noqa: A004
+        resume,
+        resume_async,
+        run,
+        run_async,
+    )
     from podium.engines.creation import RunExists
     from podium.errors import PodiumError, RunNotFound, StoreUnavailable
     from podium.language.diagnostics import Diagnostic
@@ -27,6 +37,7 @@ if TYPE_CHECKING:
     from podium.runtime.preflight import FunctionNotRegistered
 
 __all__ = [
+    "AcceptedSignal",
     "Actor",
     "Contract",
     "Diagnostic",
@@ -62,6 +73,7 @@ __all__ = [
 ]
 
 _HOME_OF = {
+    "AcceptedSignal": "podium.api",
     "Actor": "podium.access.actors",
     "Contract": "podium.nodes.contract",
     "Diagnostic": "podium.language.diagnostics",

@@ -23,6 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, Unpack
+from uuid import uuid4
 
 from podium.errors import RunRequestConflict
 from podium.language.diagnostics import Diagnostic, Severity
@@ -44,7 +45,16 @@ from podium.operations.workflows import require_workflow
 from podium.plan.canonical import canonical_sha256
 from podium.plan.loading import plan_bytes
 from podium.plan.plan import Plan
-from podium.ports.engine import LEFT, Driving, Engine, Notice, RunEnded, RunRequest, WorkflowEngine
+from podium.ports.engine import (
+    LEFT,
+    Driving,
+    Engine,
+    Notice,
+    RunEnded,
+    RunRequest,
+    SignalRequest,
+    WorkflowEngine,
+)
 from podium.ports.provider import Provider
 from podium.ports.store import Store
 from podium.wiring import (
@@ -201,6 +211,17 @@ def _read_signatures(file: str | Path | None) -> bytes | None:
 _log: Final = logging.getLogger("podium")
 
 
+@dataclass(frozen=True, slots=True)
+class AcceptedSignal:
+    """What `Run.signal` returns."""
+
+    signal_id: str
+    # It had been accepted before: nothing was done now.
+    duplicate: bool
+    # Of RETRY_RUN: the run that it has created.
+    new_run_id: str | None = None
+
+
 class Run:
     """A run of an opened store. `start`, `resume` and `rerun` give one that is driven here, `get` any other."""
 
@@ -315,11 +336,36 @@ class Run:
         """
         await self._signal("REJECT", stepId=step, reason=reason, to=to, claimedBy=by)
 
-    async def retry_step(self, step: str) -> None:
-        await self._signal("RETRY_STEP", stepId=step)
+    async def retry_step(self, step: str, *, force: bool = False) -> None:
+        """Start the next attempt of a step now. `force`: also of one that has completed."""
+        await self._signal("RETRY_STEP", stepId=step, force=force or None)
 
     async def skip_step(self, step: str, *, reason: str | None = None) -> None:
         await self._signal("SKIP_STEP", stepId=step, reason=reason)
+
+    async def signal(
+        self,
+        signal_type: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        signal_id: str | None = None,
+        reason: str | None = None,
+    ) -> "AcceptedSignal":
+        """Send any signal, as `podium signal` does. Raises the `PodiumError` of a refusal.
+
+        `signal_id`: an id of yours; the same id with the same content is one signal, however often it is sent.
+        `reason`: the same as `reason` in the payload. The new run of a RETRY_RUN is driven here.
+        """
+        from podium.operations.signals import request_signal
+
+        body = dict(payload or {})
+        if reason is not None and body.setdefault("reason", reason) != reason:
+            raise InvalidInput("the payload has another `reason`; give it once")
+        request = SignalRequest(signal_id=signal_id or str(uuid4()), signal_type=signal_type, payload=body)
+        sent = await request_signal(self._parts, self._podium._tenant, self.run_id, request)
+        if sent.new_run is not None and sent.to_drive:
+            await self._podium._begin(ReadyRun(sent.new_run))
+        return AcceptedSignal(sent.signal_id, sent.duplicate, sent.new_run)
 
     async def _signal(self, signal_type: str, **payload: Any) -> None:
         from podium.operations.signals import signal_run

@@ -68,6 +68,7 @@ CHANGES: Final[dict[str, Call]] = {
     "Run.approve": on(OPEN, "approve"),
     "Run.reject": on(OPEN, "reject"),
     "Run.retry_step": on(OPEN, "retry_step", "Ask"),
+    "Run.signal": on(OPEN, "signal", "PAUSE"),
     "Run.skip_step": on(OPEN, "skip_step", "Ask"),
     "WorkflowEngine.start_run": lambda opened: opened.engine.start_run(PLAN, CONTEXT),
     "WorkflowEngine.cancel_run": lambda opened: opened.engine.cancel_run(local_ref(OPEN)),

@@ -8,6 +8,7 @@ import pytest
 from temporalio.client import Client
 
 from podium.engines.temporal.client import is_open
+from podium.operations.signal_refusals import SignalWouldBeIgnored
 from tests.temporal.marks import Marks
 from tests.temporal.site import Process, Site, until
 
@@ -57,9 +58,10 @@ def test_nothing_starts_before_the_approval_and_a_wrong_one_changes_nothing(site
     assert "WAITING_APPROVAL" in site.podium(*why).stdout
     wrong = ("approve", "waits", "--plan-sha256", "0" * 64, "--store", site.store, "--runs", str(site.runs))
     assert "APPROVAL_PLAN_MISMATCH" in site.podium(*wrong, code=65).stderr
-    site.send("waits", "PAUSE")
+    with pytest.raises(SignalWouldBeIgnored):
+        site.send("waits", "PAUSE")
     assert not marks.count("begin")
-    assert types(site, "waits") == ["RunQueued", "SignalRejected", "SignalAccepted"]
+    assert types(site, "waits") == ["RunQueued", "SignalRejected", "SignalRejected"]
     site.signal("approve", "waits", "--plan-sha256", plan_sha256(site, "waits"))
     assert process.wait() == 0
     assert marks.count("begin") == 1
