@@ -121,12 +121,12 @@ class Site:
         assert worker.is_alive, worker.output
         return worker
 
-    def begin(self, workflow: str, run_id: str) -> Process:
+    def begin(self, workflow: str, run_id: str, *more: str) -> Process:
         """`podium run`, which follows the run until it is over."""
         file = self.workspace / f"{run_id}.yaml"
         file.write_text(workflow)
         log = self.folder / f"run-{run_id}.log"
-        client = Process(self._start(log, "run", str(file), "--run-id", run_id, *self.options), log)
+        client = Process(self._start(log, "run", str(file), "--run-id", run_id, *more, *self.options), log)
         self._clients.append(client)
         return client
 

@@ -71,7 +71,7 @@ def test_on_temporal_too_a_run_starts_only_with_a_valid_signature(site: Site, tm
         f"plans: {{file_root: {plan.parent}}}\n"
         "access:\n"
         "  audit_key: file:audit.key\n"
-        f"  tenants: {{default: {{users: {{{user}: admin}}, signature: required}}}}\n"
+        f"  tenants: {{default: {{users: {{{user}: [admin, system]}}, signature: required}}}}\n"
         f"  keys: {{release: {{public: {public}}}}}\n"
     )
     config.chmod(0o600)

@@ -112,7 +112,7 @@ async def started_once(caller: Caller) -> None:
     running = await caller.until(ref, "RUNNING")
     assert (running.project_id, running.environment_id, running.plan_id) == ("web", "test", "w")
     assert running.engine_run_ref == ref
-    await answered(caller, ref, approval())
+    await answered(caller, ref)
     await caller.until(ref, "COMPLETED")
     assert await caller.engine.start_run(caller.plan, context) == ref
 
@@ -141,8 +141,7 @@ async def refused(caller: Caller) -> None:
 
 async def one_signal(caller: Caller) -> None:
     ref = await caller.engine.start_run(caller.plan, caller.context())
-    request = approval(str(uuid4()))
-    await answered(caller, ref, request)
+    request = await answered(caller, ref)
     await caller.engine.signal(ref, request)
     with pytest.raises(podium.PodiumError) as error:
         await caller.engine.signal(ref, approval(request.signal_id, stepId="Ask"))
@@ -151,12 +150,14 @@ async def one_signal(caller: Caller) -> None:
     await caller.engine.signal(ref, request)
 
 
-async def answered(caller: Caller, ref: Any, request: SignalRequest) -> None:
-    """As soon as the run asks."""
+async def answered(caller: Caller, ref: Any) -> SignalRequest:
+    """As soon as the run asks. Each try is a signal of its own: a refusal is final for its id."""
     end = time.monotonic() + 60
     while True:
+        request = approval()
         try:
-            return await caller.engine.signal(ref, request)
+            await caller.engine.signal(ref, request)
+            return request
         except podium.PodiumError as error:
             if error.code != "SIGNAL_IGNORED" or time.monotonic() > end:
                 raise
