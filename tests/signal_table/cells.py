@@ -16,6 +16,7 @@ from tests.signal_table.expected import (
     WHEN,
     WHO,
     answer_of_run,
+    signal_of,
 )
 
 
@@ -31,7 +32,7 @@ class Cell(NamedTuple):
 
     @property
     def signal(self) -> str:
-        return self.row.split()[0].rstrip(",")
+        return signal_of(self.row)
 
     @property
     def is_accepted(self) -> bool:

@@ -158,6 +158,10 @@ _IN_A_STATE: Final[Mapping[tuple[str, str], Effect]] = {
 }
 
 
+def signal_of(row: str) -> str:
+    return row.split()[0].rstrip(",")
+
+
 def answer_of_run(row: str, state: str) -> str:
     """What the run answers to those who may send this and give a reason."""
     answers = WHEN_ENDED.get(row, _RUN_TERMINAL) if state in ENDED else WHEN[row]

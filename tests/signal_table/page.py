@@ -11,6 +11,7 @@ from tests.signal_table.expected import (
     WHO,
     answer_of_run,
     effect_of,
+    signal_of,
 )
 
 _TITLES: Mapping[str, str] = {
@@ -32,7 +33,7 @@ def who_table() -> str:
 
 
 def _who_row(signal: str) -> Iterator[str]:
-    needs_reason = {*(row.split()[0] for row in NEEDS_REASON), "EMERGENCY_STOP"}
+    needs_reason = {*map(signal_of, NEEDS_REASON), "EMERGENCY_STOP"}
     yield signal
     for role in ROLES:
         if role == "none":
