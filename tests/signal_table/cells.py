@@ -61,6 +61,8 @@ def cells(state: str) -> Iterator[Cell]:
             for row in NEEDS_REASON:
                 given = {name: value for name, value in PAYLOADS[row].items() if name != "reason"}
                 yield _cell(role, f"{row}, no reason", state, tenant, given, "AUTHZ_REASON_REQUIRED")
+                blank = {**given, "reason": " \t"}
+                yield _cell(role, f"{row}, blank reason", state, tenant, blank, "AUTHZ_REASON_REQUIRED")
             yield from _two_faults(role, state, tenant)
 
 

@@ -27,7 +27,7 @@ from tests.signal_table.trying import OTHER_TENANT, TENANT, Trial, parts_of, set
 
 STOP, START = "stop worker", "start worker"
 # Runs that are under way at the same time.
-_TOGETHER = 32
+_TOGETHER = 16
 
 
 async def try_all(url: str, folder: Path, workspace: Path, connection: Connection) -> int:

@@ -23,7 +23,7 @@ from podium.ports.engine import RunRequest
 from podium.testing.engine_promises import log_of
 
 _NOW: Final = {
-    "waits": "command: [sh, -c, 'until [ -e go-$PODIUM_RUN_ID ]; do sleep 0.05; done']",
+    "waits": "command: [sh, -c, 'until [ -e go-$PODIUM_RUN_ID ]; do sleep 0.2; done']",
     "asks": "approval: {message: May it?}",
     "is held": "command: [sh, -c, 'test -e go-$PODIUM_RUN_ID'], retry: {attempts: 1, operator: 3600}",
     "succeeds": 'command: ["true"]',
@@ -60,7 +60,7 @@ _ARRIVED: Final = {
     "failed": "RunFailed",
 }
 # For what takes a second on an idle machine.
-PATIENCE: Final = 120.0
+PATIENCE: Final = 300.0
 _LOOK_SECONDS: Final = 0.02
 
 

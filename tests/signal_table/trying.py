@@ -95,6 +95,7 @@ class Trial:
         seen = [one for one in tried if one.cell.sees_run]
         assert [_rejection(one) for one in log[len(before) :]] == [_expected_rejection(one) for one in seen]
         assert (await self._runs.parts.store.get_run(run_id)).status is run.status
+        self._runs.open_gate(run_id)  # steps that wait without end would only keep the machine busy
 
     async def refused_of_one(self, cells: Sequence[Cell], tenant: str) -> None:
         await self.refused_on(await self._runs.bring(cells[0].state, tenant), cells)
@@ -131,6 +132,7 @@ class Trial:
         ignored = [one for one in await self._runs.log(tried.run_id) if one.event_type == "SignalIgnored"]
         is_ignored = any(tried.signal_id.encode() in one.payload for one in ignored)
         assert is_ignored == (effect.event == "SignalIgnored"), f"{tried.cell}: {ignored}"
+        self._runs.open_gate(tried.run_id)
 
     async def _continue(self, tried: Tried) -> None:
         run_id, cell = tried.run_id, tried.cell

@@ -14,6 +14,7 @@ from tests.temporal.site import ROOT, Site, WorkerProcess
 _MAX_SECONDS = 900
 
 
+@pytest.mark.timeout(_MAX_SECONDS + 60)
 @pytest.mark.rule("G23", "G24", "G35", "G38")
 def test_every_cell_of_the_table_is_the_same_on_temporal(site: Site) -> None:
     places = [site.store, str(site.runs), str(site.workspace), site.server.address, site.namespace, "tests"]
