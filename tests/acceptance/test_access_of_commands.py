@@ -176,3 +176,14 @@ def test_an_admin_of_all_tenants_is_not_refused(site: Site, command: str) -> Non
     assert code in (0, 1, 5, 64)
     assert "AUTHZ_" not in site.output
     assert "RUN_NOT_FOUND" not in site.output
+
+
+@pytest.mark.rule("G23", "G24")
+def test_cancelling_an_ended_run_changes_nothing_and_is_for_operators(site: Site) -> None:
+    before = site.content()
+    assert site.podium("viewer", "cancel", ENDED, "--tenant", "acme") == 77
+    assert site.output.startswith("AUTHZ_DENIED: signal.CANCEL needs the role 'operator'")
+    assert site.audit()[-1]["operation"] == "signal.CANCEL"
+    assert site.podium("operator", "cancel", ENDED, "--tenant", "acme") == 0
+    assert "nothing was changed" in site.output
+    assert site.content() == before

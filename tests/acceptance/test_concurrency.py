@@ -145,6 +145,8 @@ def test_the_oldest_run_is_cancelled_and_waited_for(place: Place) -> None:
     (place.folder / "go").touch()
     assert ended(takes_over)[0] == 0
     assert place.state(first)["status"] == "cancelled"
+    (stop,) = [one["payload"] for one in place.events(first) if one["eventType"] == "SignalAccepted"]
+    assert (stop["by"], stop["byMethod"]) == (second, "run")
     assert story(place).index(f"over {first}") < story(place).index(f"begin {second}")
 
 

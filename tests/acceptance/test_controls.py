@@ -1,5 +1,7 @@
 """What people do to a run under way, from other terminals, with nothing running in between."""
 
+import getpass
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -189,3 +191,13 @@ def test_a_run_that_is_not_there_cannot_be_signalled(place: Place) -> None:
     assert "RUN_NOT_FOUND" in done.stderr
     process.send_signal(signal.SIGINT)
     assert ended(process)[0] == 2
+
+
+@pytest.mark.rule("G23")
+def test_who_stops_a_run_with_ctrl_c_is_in_its_log(place: Place) -> None:
+    process = begun(place)
+    process.send_signal(signal.SIGINT)
+    assert ended(process)[0] == 2
+    (stop,) = [one["payload"] for one in place.events() if one["eventType"] == "SignalAccepted"]
+    known = (stop["signalType"], stop["by"], stop["byMethod"], stop["byUid"])
+    assert known == ("CANCEL", getpass.getuser(), "os-user", os.getuid())

@@ -1,5 +1,6 @@
 """`podium run` and what it leaves behind, as a person or a script meets it."""
 
+import getpass
 import json
 import os
 import pty
@@ -396,6 +397,8 @@ def test_the_cancel_marker_is_acted_on_at_once_and_removed(place: Place) -> None
     assert code == 2, (out, err)
     assert not place.file(".cancel").exists()
     noticed = next(json.loads(line) for line in out.splitlines() if "SignalAccepted" in line)
+    who = noticed["payload"]
+    assert (who["by"], who["byMethod"], who["byUid"]) == (getpass.getuser(), "file", os.getuid())
     from datetime import datetime
 
     took = datetime.fromisoformat(noticed["emittedAt"]).timestamp() - asked

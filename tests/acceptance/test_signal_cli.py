@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 import signal
 from functools import partial
 from pathlib import Path
@@ -111,10 +112,28 @@ def test_retry_run_starts_a_new_run_once(place: Place) -> None:
     assert code == 1  # as the run that it started
     queued = place.events(new_id)[0]["payload"]
     assert (queued["originalRunId"], queued["inputs"]) == (place.run_id, {"code": 3})
+    asked = queued["retriedBy"]
+    assert (asked["signalId"], asked["byMethod"], asked["byUid"]) == ("once", "os-user", os.getuid())
+    records = json.loads(place.run("audit", "list", "--json").stdout)
+    decided = [(one["outcome"], one["signalId"]) for one in records if one["operation"] == "signal.RETRY_RUN"]
+    assert decided[1:] == [("ACCEPTED", "once")]
     again = signalled(place, "RETRY_RUN", "--id", "once")
     assert (again["newRunId"], again["duplicate"]) == (new_id, True)
     other = place.run("signal", place.run_id, "RETRY_RUN", "--id", "once", "--reason", "other", code=64)
     assert other.stderr.startswith("SIGNAL_DUPLICATE: ")
+
+
+@pytest.mark.rule("G27")
+def test_a_retry_of_the_run_has_one_decision_for_each_id_too(place: Place) -> None:
+    waiting(place, "--input", "code=3")
+    place.run("signal", place.run_id, "RETRY_RUN", "--id", "early", code=64)
+    signalled(place, "APPROVE", "--id", "answer")
+    place.run("resume", place.run_id, code=1)
+    again = place.run("signal", place.run_id, "RETRY_RUN", "--id", "early", code=64)
+    assert again.stderr.startswith("RUN_NOT_TERMINAL: ")
+    other = place.run("signal", place.run_id, "RETRY_RUN", "--id", "answer", code=64)
+    assert other.stderr.startswith("SIGNAL_DUPLICATE: ")
+    assert len(json.loads(place.run("runs", "list", "--json").stdout)["runs"]) == 1
 
 
 def test_an_escalated_alert_is_an_event_of_the_run(place: Place) -> None:

@@ -894,7 +894,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R085",
         "the cancel mark is removed and not acted on",
-        drop("engines/local.py:_keep_up", "control.cancel('asked for by .cancel')"),
+        drop("engines/local.py:_keep_up", "control.cancel('asked for by .cancel', by=owner)"),
     ),
     fault(
         "R086",

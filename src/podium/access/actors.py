@@ -14,6 +14,9 @@ class Method(StrEnum):
     TOKEN = "token"
     # A program that uses Podium as a library says so.
     PROGRAM = "program"
+    # Only in the log of a run: the owner of the file `.cancel`, and another run, by its rules about concurrency.
+    FILE = "file"
+    RUN = "run"
 
 
 class Actor(msgspec.Struct, frozen=True):

@@ -6,8 +6,7 @@ A run is left when nothing in it moves by itself and the caller does not want to
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Final
-from uuid import uuid4
+from typing import TYPE_CHECKING, Final
 
 from podium.errors import PodiumError
 from podium.log.events import EventType
@@ -17,6 +16,9 @@ from podium.ports.store import Store
 from podium.runtime.drive import Driver
 from podium.runtime.inbox import PendingEvent
 from podium.runtime.outages import Outages
+
+if TYPE_CHECKING:
+    from podium.access.actors import Actor
 
 _IDLE_SECONDS: Final = 0.1
 _FOR_A_PERSON: Final = frozenset({"approval", "operator", "doubt"})
@@ -42,18 +44,15 @@ class Control:
         for pending in self._early:
             driver.submit(pending)
 
-    def cancel(self, reason: str, *, force: bool = False) -> None:
+    def cancel(self, reason: str, *, force: bool = False, by: "Actor | None" = None) -> None:
         if force and self._outages is not None:
             # What is asked for cannot be recorded while the store is away: the run is left as it is.
             self._outages.give_up()
         self.is_cancelled = True
-        signal_id = str(uuid4())
-        payload = {
-            "signalId": signal_id,
-            "signalType": "EMERGENCY_STOP" if force else "CANCEL",
-            "payload": {"reason": reason},
-        }
-        pending = PendingEvent(EventType.SIGNAL_ACCEPTED, payload=payload, subject=signal_id)
+        from podium.runtime.signalling import stop_body
+
+        payload = stop_body(reason, by, force=force)
+        pending = PendingEvent(EventType.SIGNAL_ACCEPTED, payload=payload, subject=payload["signalId"])
         if self._driver is None:
             self._early.append(pending)
         else:

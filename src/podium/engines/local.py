@@ -61,6 +61,7 @@ from podium.runtime.view_trouble import ViewTrouble
 from podium.runtime.world import World
 
 if TYPE_CHECKING:
+    from podium.access.actors import Actor
     from podium.ports.provider import Providers
     from podium.runtime.alerts import Alerting
     from podium.runtime.plan_approval import Waited
@@ -330,11 +331,23 @@ async def _keep_up(
     while True:
         await asyncio.sleep(_FLUSH_SECONDS)
         if directory.cancel_marker.exists():
+            owner = _owner_of(directory.cancel_marker)
             directory.cancel_marker.unlink(missing_ok=True)
-            control.cancel("asked for by .cancel")
+            control.cancel("asked for by .cancel", by=owner)
         driver.flush_views()
         state.write_if_due()
         journal.keep_up()
+
+
+def _owner_of(marker: Path) -> "Actor | None":
+    from podium.access.actors import Actor, Method
+    from podium.runtime.callers import user_name
+
+    try:
+        uid = marker.lstat().st_uid
+    except OSError:
+        return None
+    return Actor(user_name(uid), Method.FILE, uid)
 
 
 async def _no_lease() -> Lease | None:

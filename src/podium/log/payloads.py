@@ -140,6 +140,18 @@ class SignedBy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     expires: Timestamp | None = None
 
 
+class RetriedBy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The RETRY_RUN that asked for a run: the decision about it is in the log of the new run only."""
+
+    signal_id: str
+    # Of the content as it was sent.
+    request_sha256: str
+    by: str
+    by_method: str
+    by_uid: int | None = None
+    reason: str | None = None
+
+
 class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a run was asked for with."""
 
@@ -149,8 +161,8 @@ class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     original_run_id: str | None = None
     rerun_from: str | None = None
     only_changed: bool = False
-    # Of a run that a RETRY_RUN asked for: the SHA-256 of that signal's content.
-    retried_by: str | None = None
+    # Of a run that a RETRY_RUN asked for.
+    retried_by: RetriedBy | None = None
     env_files: Any = None
     signed_by: tuple[SignedBy, ...] = ()
 

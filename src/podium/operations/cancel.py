@@ -59,6 +59,8 @@ async def _ask(
     for tries_left in reversed(range(_MAX_TRIES)):
         run = await access.find(store, clock, tenant_id, run_id)
         if run.status in TERMINAL:
+            # Changes nothing, and is for those all the same who may cancel.
+            await check_may_drive(store, clock, run, access, signal_type="CANCEL")
             return run, None
         last = await undriven(store, run, also_queued=True)
         if await (_is_noticed_by_none(store, run) if last is None else _is_asked_for(store, run)):

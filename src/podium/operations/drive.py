@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from podium.errors import PodiumError
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.log.runs import Run
@@ -23,6 +24,7 @@ from podium.runtime.lock import RunLocked
 from podium.runtime.other_engines import OtherEngine
 
 if TYPE_CHECKING:
+    from podium.access.actors import Actor
     from podium.machine import Machine
 
 LOOK_SECONDS: Final = 0.2
@@ -72,13 +74,34 @@ async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: floa
             ready.run_id,
             observers=watch.observers,
             on_waiting=watch.on_waiting,
-            on_driving=on_driving,
+            on_driving=_named(parts, on_driving) if on_driving is not None else None,
             reopen=ready.reopen,
             no_wait=watch.no_wait,
             lock_wait=lock_wait,
             notify=watch.notify,
             check=ready.check,
         )
+
+
+class _NamedDriving:
+    """A run that is driven here, for one actor: whoever stops it is recorded."""
+
+    def __init__(self, parts: Parts, driving: Driving) -> None:
+        self._parts = parts
+        self._driving = driving
+
+    def cancel(self, reason: str, *, force: bool = False, by: "Actor | None" = None) -> None:
+        self._driving.cancel(reason, force=force, by=by or self._actor())
+
+    def _actor(self) -> "Actor | None":
+        # A run can be stopped also if its rules cannot be read any more.
+        with suppress(PodiumError):
+            return self._parts.access().actor
+        return None
+
+
+def _named(parts: Parts, on_driving: OnDriving) -> OnDriving:
+    return lambda driving: on_driving(_NamedDriving(parts, driving))
 
 
 async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed: int) -> RunEnded:

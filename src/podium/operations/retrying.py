@@ -1,7 +1,7 @@
 """RETRY_RUN: a new run of the same plan and inputs in the place of one that has ended, which stays as it is.
 
-Nothing is recorded in the log of the old run, because it has ended: the decision is in the audit log and in the new
-run, whose id follows from the signal's. So the same signal sent again creates nothing.
+Nothing is recorded in the log of the old run, because it has ended: the decision is in RunQueued of the new run, whose
+id follows from the signal's, and in the audit log, written together. So the same signal sent again creates nothing.
 """
 
 from typing import Final
@@ -12,13 +12,21 @@ import msgspec
 from podium.engines.creation import RunExists
 from podium.errors import PodiumError, RunNotFound
 from podium.log.ids import RunId
+from podium.log.payloads import RetriedBy
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.access import NotAllowed, ReasonRequired
 from podium.operations.parts import Parts
 from podium.operations.rerunning import rerun_request
 from podium.operations.signal_checks import authorise, find_run, read_signal
-from podium.operations.signal_decisions import Signal, SignalDuplicate, record_refusal
+from podium.operations.signal_decisions import (
+    RefusedBefore,
+    Signal,
+    SignalDuplicate,
+    earlier_decision,
+    record_refusal,
+    repeat_decision,
+)
 from podium.operations.signal_payloads import InvalidSignal
 from podium.operations.signal_refusals import SignalWouldBeIgnored
 from podium.operations.signals import SentSignal
@@ -54,6 +62,8 @@ async def retry_run(parts: Parts, tenant_id: str, run_id: str, request: SignalRe
             raise malformed
         await authorise(parts.store, run, signal)
         return await _retried(parts, run, signal)
+    except RefusedBefore:
+        raise
     except _RECORDED as refusal:
         await record_refusal(parts.store, parts.clock, run, signal, refusal)
         raise
@@ -63,12 +73,15 @@ async def _retried(parts: Parts, run: Run, signal: Signal) -> SentSignal:
     new_id = _new_id(run, signal)
     if await _is_there(parts, signal, new_id):
         return SentSignal(run, signal.signal_id, duplicate=True, new_run=new_id)
+    earlier = await earlier_decision(parts.store, run, signal)
+    if earlier is not None:
+        repeat_decision(run, signal, earlier)
     _check_state(run, force=bool(signal.payload.get("force")))
     parts = _on_its_engine(parts, run)
     request = await rerun_request(parts, run.identity.tenant_id, run.identity.run_id, None, new_id)
-    await parts.store.record_audit([signal.draft(parts.clock, run)])
+    audit = (signal.draft(parts.clock, run),)
     try:
-        await start_run(parts, msgspec.structs.replace(request, retried_by=signal.request_sha256))
+        await start_run(parts, msgspec.structs.replace(request, retried_by=_retried_by(signal), audit=audit))
     except RunExists:
         if not await _is_there(parts, signal, new_id):
             raise
@@ -87,6 +100,17 @@ def _on_its_engine(parts: Parts, run: Run) -> Parts:
     return msgspec.structs.replace(parts, engine=lambda: engine)
 
 
+def _retried_by(signal: Signal) -> RetriedBy:
+    return RetriedBy(
+        signal_id=signal.signal_id,
+        request_sha256=signal.request_sha256,
+        by=signal.access.actor.name,
+        by_method=signal.access.actor.method.value,
+        by_uid=signal.caller.uid,
+        reason=signal.reason,
+    )
+
+
 def _new_id(run: Run, signal: Signal) -> RunId:
     identity = run.identity
     name = f"podium:retry|{identity.tenant_id}|{identity.run_id}|{signal.signal_id}"
@@ -99,7 +123,7 @@ async def _is_there(parts: Parts, signal: Signal, new_id: RunId) -> bool:
         queued = await queued_of(parts.store, new_id, parts.values(new_id))
     except RunNotFound:
         return False
-    if queued.retried_by != signal.request_sha256:
+    if queued.retried_by is None or queued.retried_by.request_sha256 != signal.request_sha256:
         raise SignalDuplicate(
             f"the signal {signal.signal_id!r} with other content created run {new_id!r}; use a new id for each signal"
         )

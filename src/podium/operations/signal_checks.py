@@ -30,8 +30,9 @@ def read_signal(
         check_id("signal_id", signal_id)
     malformed, digest = None, ""
     try:
-        check_payload(signal_type, payload)
+        # First: what is refused has content, too, with which its id was used.
         digest = request_sha256(signal_type, payload, fields, access.actor.name)
+        check_payload(signal_type, payload)
     except NotCanonical as error:
         malformed = InvalidSignal(f"the payload of {signal_type} is not plain JSON: {error}")
     except InvalidSignal as error:

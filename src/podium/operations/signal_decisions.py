@@ -134,15 +134,17 @@ def repeat_decision(run: Run, signal: Signal, earlier: EventRecord) -> None:
 
 
 async def record_refusal(store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError) -> None:
-    """So that attempts are seen; an endless loop of them does not fill the log."""
+    """So that attempts are seen; an endless loop of them does not fill the log. The audit log has all of them."""
     with suppress(PodiumError):
-        if await seconds_until_room(store, clock, run, EventType.SIGNAL_REJECTED) is not None:
-            return
+        is_full = await seconds_until_room(store, clock, run, EventType.SIGNAL_REJECTED) is not None
         for tries_left in reversed(range(_MAX_TRIES)):
             run = await store.get_run(run.identity.run_id)
             earlier = await earlier_decision(store, run, signal)
             if earlier is not None:
                 await _record_other(store, clock, run, signal, refusal, earlier)
+                return
+            if is_full:
+                await audit_refusal(store, clock, run, signal, refusal)
                 return
             with suppress(LogMoved):
                 await _append_refusal(
@@ -151,13 +153,18 @@ async def record_refusal(store: Store, clock: Clock, run: Run, signal: Signal, r
                 return
 
 
+async def audit_refusal(store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError) -> None:
+    """Only there: it is not the decision about this id."""
+    await store.record_audit([signal.draft(clock, run, refusal)])
+
+
 async def _record_other(
     store: Store, clock: Clock, run: Run, signal: Signal, refusal: PodiumError, earlier: EventRecord
 ) -> None:
     """The id has its decision in the log. Only a refusal that differs from it is new, and only for the audit log."""
     said = payload_of(earlier, SignalPayload)
     if (said.request_sha256, said.code) != (signal.request_sha256, refusal.code):
-        await store.record_audit([signal.draft(clock, run, refusal)])
+        await audit_refusal(store, clock, run, signal, refusal)
 
 
 async def _append_refusal(

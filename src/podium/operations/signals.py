@@ -3,7 +3,7 @@
 Checked in this order: what the signal carries, whether the actor may see the run, role and reason (and that no step
 decides about its own run), whether the id had a decision before, and whether the run has any use for it now. Then the
 decision, its audit record and the wake-up of the run's engine are recorded in one transaction. What is refused is
-recorded, too (`SignalRejected`), but not without limit.
+recorded, too: in the audit log always, in the log of the run (`SignalRejected`) not without limit.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,6 +32,7 @@ from podium.operations.signal_decisions import (
     RefusedBefore,
     Signal,
     SignalDuplicate,
+    audit_refusal,
     earlier_decision,
     record_refusal,
     repeat_decision,
@@ -127,6 +128,9 @@ async def send_signal(
         await authorise(store, run, signal)
         return await _accepted(store, clock, run, signal, plan, payloads, after)
     except RefusedBefore:
+        raise
+    except TooManySignals as refusal:
+        await audit_refusal(store, clock, run, signal, refusal)
         raise
     except _RECORDED as refusal:
         await record_refusal(store, clock, run, signal, refusal)

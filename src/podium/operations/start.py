@@ -77,4 +77,4 @@ def _recorded(parts: Parts, request: RunRequest) -> RunRequest:
     plan = sha256(request.plan_content or plan_bytes(request.plan)).hexdigest()
     operation: OperationName = "run.rerun" if request.original_run_id is not None else "run.start"
     audit = parts.accepted(operation, request.tenant_id, run_id, plan)
-    return replace(request, run_id=run_id, audit=audit)
+    return replace(request, run_id=run_id, audit=(*request.audit, *audit))

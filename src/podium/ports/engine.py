@@ -13,13 +13,14 @@ import msgspec
 from podium.log.engines import EngineRunRef
 from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
-from podium.log.payloads import SignedBy
+from podium.log.payloads import RetriedBy, SignedBy
 from podium.log.plan_refs import PlanRef
 from podium.log.snapshots import RunStatusSnapshot
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Plan
 
 if TYPE_CHECKING:
+    from podium.access.actors import Actor
     from podium.access.audit import AuditDraft
 
 Observer = Callable[[Sequence[EventRecord]], None]
@@ -54,8 +55,8 @@ class RunRequest(msgspec.Struct, frozen=True):
     rerun_from: str | None = None
     # Take over whatever has completed and would be carried out with the same inputs.
     only_changed: bool = False
-    # Of a run that a RETRY_RUN asked for: the SHA-256 of that signal's content.
-    retried_by: str | None = None
+    # Of a run that a RETRY_RUN asked for.
+    retried_by: RetriedBy | None = None
     env_files: EnvFiles | None = None
     # Of a run that another engine carries: where, and what that engine keeps beside it.
     engine: EngineRunRef | None = None
@@ -155,7 +156,9 @@ class WorkflowEngine(Protocol):
 class Driving(Protocol):
     """A run under way in this process."""
 
-    def cancel(self, reason: str, *, force: bool = False) -> None: ...
+    def cancel(self, reason: str, *, force: bool = False, by: "Actor | None" = None) -> None:
+        """`by`: who asks for it; recorded with the signal."""
+        ...
 
 
 class Engine(Protocol):

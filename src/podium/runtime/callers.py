@@ -29,7 +29,7 @@ class Caller(NamedTuple):
 def os_user() -> tuple[str, int]:
     """Name and number of the user that this process runs as."""
     uid = os.getuid()
-    return _user_name(uid), uid
+    return user_name(uid), uid
 
 
 def this_caller() -> Caller:
@@ -60,7 +60,7 @@ def _above(pid: int) -> Iterator[proc.Seen]:
             yield seen
 
 
-def _user_name(uid: int) -> str:
+def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -9,10 +9,12 @@ be lost: a wake-up is stored with the signal, and workers repeat the nudge until
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
+from uuid import uuid4
 
 import msgspec
 
+from podium.access.actors import Actor
 from podium.access.audit import AuditDraft
 from podium.errors import LogMoved
 from podium.log.engines import LOCAL
@@ -62,6 +64,20 @@ async def append_signal(
         run_id, writes, fence=fence, after=after, set_wake_ups=wake_ups, audit=audit
     )
     return appended[0]
+
+
+def stop_body(reason: str, by: Actor | None, *, force: bool = False) -> dict[str, Any]:
+    """What SignalAccepted says of a wish to stop a run that the engine records itself, and by whom it is."""
+    known: dict[str, Any] = {}
+    if by is not None:
+        known = {"by": by.name, "byMethod": by.method.value}
+        known |= {"byUid": by.uid} if by.uid is not None else {}
+    return {
+        "signalId": str(uuid4()),
+        "signalType": "EMERGENCY_STOP" if force else "CANCEL",
+        "payload": {"reason": reason},
+        **known,
+    }
 
 
 class _Signal(msgspec.Struct, rename="camel"):

@@ -12,8 +12,8 @@ from datetime import timedelta
 from hashlib import sha256
 from re import sub
 from typing import Any, Final
-from uuid import uuid4
 
+from podium.access.actors import Actor, Method
 from podium.errors import ConcurrencyLimit, InvalidId, PodiumError
 from podium.expressions.evaluate import MISSING
 from podium.expressions.templates import render
@@ -27,7 +27,7 @@ from podium.ports.clock import Clock
 from podium.ports.engine import Notice
 from podium.ports.store import SlotLine, Store
 from podium.runtime import holders
-from podium.runtime.signalling import append_while_open
+from podium.runtime.signalling import append_while_open, stop_body
 from podium.runtime.writing import new_event
 
 # Why a run was cancelled that was refused before it started.
@@ -175,13 +175,12 @@ class SlotWaiter:
         await self._cancel(oldest)
 
     async def _cancel(self, run_id: RunId) -> None:
-        signal_id = str(uuid4())
         reason = f"run {self._run_id} of the same concurrency key has taken its place"
-        payload = {"signalId": signal_id, "signalType": "CANCEL", "payload": {"reason": reason}}
+        payload = stop_body(reason, Actor(self._run_id, Method.RUN))
         run = await self._store.get_run(run_id)
         at = timestamp(self._clock.now())
         write = new_event(
-            run.identity, EventType.SIGNAL_ACCEPTED, at, encode_payload(payload), subject=signal_id
+            run.identity, EventType.SIGNAL_ACCEPTED, at, encode_payload(payload), subject=payload["signalId"]
         )
         await append_while_open(self._store, run_id, write)
 

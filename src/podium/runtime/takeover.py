@@ -203,6 +203,8 @@ class Takeovers:
             "signalType": "RESUME",
             "payload": {},
             "reusedFrom": original.run_id,
+            "by": self._identity.run_id,
+            "byMethod": "run",
         }
         return new_event(
             self._identity, EventType.SIGNAL_ACCEPTED, at, encode_payload(payload), subject=signal_id

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from podium.errors import PodiumError, RunNotFound
@@ -13,6 +14,8 @@ from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.times import timestamp
 from podium.operations.access import NotAllowed
+from podium.operations.signal_decisions import SignalDuplicate
+from podium.operations.signal_payloads import InvalidSignal
 from podium.operations.signal_refusals import SignalWouldBeIgnored
 from podium.operations.signals import (
     RunIsOver,
@@ -46,6 +49,25 @@ async def logged(store: MemoryStore, event_type: str) -> list[EventRecord]:
     return [one for one in await store.read(RunId("r")) if one.event_type == event_type]
 
 
+async def audited(store: MemoryStore) -> list[tuple[str | None, str | None]]:
+    contents = [msgspec.json.decode(one.content) for one in await store.read_audit("default")]
+    return [(one.get("code"), one.get("signalId")) for one in contents]
+
+
+@pytest.mark.rule("G27")
+def test_the_id_of_a_signal_that_was_malformed_is_used_up_too() -> None:
+    async def scenario() -> None:
+        store, clock = await a_run()
+        send = partial(send_signal, store, clock, "default", "r", "PAUSE", caller=ANN, signal_id="s")
+        with pytest.raises(InvalidSignal):
+            await send({"raeson": "typo"})
+        with pytest.raises(SignalDuplicate):
+            await send({})
+        assert await logged(store, "SignalAccepted") == []
+
+    asyncio.run(scenario())
+
+
 def test_sixty_refusals_a_minute_are_recorded_and_a_cancel_is_still_possible() -> None:
     async def scenario() -> None:
         store, clock = await a_run()
@@ -53,6 +75,7 @@ def test_sixty_refusals_a_minute_are_recorded_and_a_cancel_is_still_possible() -
             with pytest.raises(NotAllowed):
                 await send_signal(store, clock, "default", "r", "APPROVE", {}, caller=OWN)
         assert len(await logged(store, "SignalRejected")) == 60
+        assert [code for code, _ in await audited(store)] == ["AUTHZ_DENIED"] * 70
         await send_signal(store, clock, "default", "r", "CANCEL", {}, caller=ANN)
         clock.move(61)
         with pytest.raises(NotAllowed):
@@ -91,6 +114,7 @@ def test_sixty_signals_a_minute_are_accepted() -> None:
         with pytest.raises(TooManySignals, match="try again in 41 seconds") as refused:
             await send_signal(store, clock, "default", "r", "PAUSE", {}, caller=ANN, signal_id="late")
         assert refused.value.retry_after_seconds == 41
+        assert (await audited(store))[-1] == ("SIGNAL_RATE_LIMITED", "late")
         await send_signal(store, clock, "default", "r", "CANCEL", {}, caller=ANN)
         clock.move(refused.value.retry_after_seconds)
         # It was not decided about: its id may be used again.

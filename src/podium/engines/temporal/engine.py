@@ -5,12 +5,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from podium.access.actors import Actor
 from podium.engines.control import idle_because
 from podium.engines.creation import create_run
 from podium.engines.hosting import OtherRules
@@ -40,7 +41,7 @@ from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.reopening import Reopening, RunEndedAlready
 from podium.runtime.replaying import replayed
-from podium.runtime.signalling import append_while_open
+from podium.runtime.signalling import append_while_open, stop_body
 from podium.runtime.slots import CONCURRENCY_LIMIT
 from podium.runtime.spilling import whole
 from podium.runtime.writing import new_event
@@ -281,23 +282,17 @@ class _Control:
         self._run_id = run_id
         self._asking: list[asyncio.Task[None]] = []
 
-    def cancel(self, reason: str, *, force: bool = False) -> None:
-        self._asking.append(asyncio.ensure_future(self._cancel(reason, force=force)))
+    def cancel(self, reason: str, *, force: bool = False, by: Actor | None = None) -> None:
+        self._asking.append(asyncio.ensure_future(self._cancel(stop_body(reason, by, force=force))))
 
-    async def _cancel(self, reason: str, *, force: bool) -> None:
-        signal_id = str(uuid4())
-        payload = {
-            "signalId": signal_id,
-            "signalType": "EMERGENCY_STOP" if force else "CANCEL",
-            "payload": {"reason": reason},
-        }
+    async def _cancel(self, payload: dict[str, Any]) -> None:
         run = await self._parts.store.get_run(self._run_id)
         write = new_event(
             run.identity,
             EventType.SIGNAL_ACCEPTED,
             self._parts.now(),
             encode_payload(payload),
-            subject=signal_id,
+            subject=payload["signalId"],
         )
         await append_while_open(self._parts.store, self._run_id, write)
 
