@@ -117,4 +117,29 @@ FAULTS: Final[list[Fault]] = [
             "if held is not None and held.phase is Phase.HELD:\n    return 'it waits'",
         ),
     ),
+    fault(
+        "G27",
+        "a retry of a run forgets what was decided about its id",
+        swap("operations/retrying.py:_retried", "earlier is not None", "False"),
+    ),
+    fault(
+        "G23",
+        "Ctrl-C does not say who stopped the run",
+        swap("operations/drive.py:_NamedDriving.cancel", "by or self._actor()", "by"),
+    ),
+    fault(
+        "G24",
+        "refusals above the limit are not audited",
+        drop("operations/signal_decisions.py:record_refusal", "await audit_refusal(...)"),
+    ),
+    fault(
+        "G24",
+        "a signal that comes too soon is not audited",
+        drop("operations/signals.py:send_signal", "await audit_refusal(...)"),
+    ),
+    fault(
+        "G24",
+        "whoever sees an ended run may cancel it",
+        drop("operations/cancel.py:_ask", "await check_may_drive(...)", nth=1),
+    ),
 ]

@@ -11,8 +11,8 @@ import pytest
 
 from podium.access.actors import Actor, Method
 from podium.access.audit import AuditKey
-from podium.access.deciding import RoleAuthoriser
-from podium.access.operations import MAINTAIN, RERUN, START, VIEW, Operation
+from podium.access.deciding import Authoriser, OwnerAuthoriser, RoleAuthoriser
+from podium.access.operations import MAINTAIN, RERUN, SIGNALS, START, VIEW, Operation
 from podium.access.policy import AccessPolicy, TenantRules
 from podium.access.roles import Role
 from podium.access.tokens import holder_of
@@ -166,3 +166,12 @@ def test_an_unknown_token_is_refused() -> None:
 def test_a_token_where_none_is_listed_is_an_error(policy: AccessPolicy | None) -> None:
     with pytest.raises(InvalidConfiguration, match="PODIUM_TOKEN is set, and no tokens are configured"):
         identify(policy, {"PODIUM_TOKEN": "hunter22"})
+
+
+@pytest.mark.rule("G24")
+@pytest.mark.parametrize("authoriser", [RoleAuthoriser(POLICY), OwnerAuthoriser()])
+@pytest.mark.parametrize(("reason", "code"), [("", True), (" \t\n", True), ("because", False)])
+def test_a_reason_says_something(authoriser: Authoriser, reason: str, code: bool) -> None:
+    asked = SIGNALS["UPDATE_PARAMS"]
+    denial = authoriser.decide(Actor("ada", Method.PROGRAM), asked, "acme", reason)
+    assert (denial is not None and denial.code == "AUTHZ_REASON_REQUIRED") == code

@@ -68,6 +68,7 @@ def test_the_id_of_a_signal_that_was_malformed_is_used_up_too() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("G24")
 def test_sixty_refusals_a_minute_are_recorded_and_a_cancel_is_still_possible() -> None:
     async def scenario() -> None:
         store, clock = await a_run()
@@ -105,6 +106,7 @@ def test_of_two_answers_to_one_question_at_the_same_time_the_second_is_refused()
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("G24")
 def test_sixty_signals_a_minute_are_accepted() -> None:
     async def scenario() -> None:
         store, clock = await a_run()
