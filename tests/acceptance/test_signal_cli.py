@@ -7,6 +7,7 @@ import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
@@ -149,6 +150,7 @@ def test_an_escalated_alert_is_an_event_of_the_run(place: Place) -> None:
         (["DANCE"], 64, "SIGNAL_INVALID_PAYLOAD: "),
         (["PAUSE", "--payload", "{"], 64, "not JSON"),
         (["PAUSE", "--payload", "[1]"], 64, "a JSON object"),
+        (["PAUSE", "--payload", "[" * 100_000], 64, "nested too deeply"),
         (["PAUSE", "--payload", "@nowhere.json"], 64, "No such file"),
         (["PAUSE", "--payload", '{"reason": "a"}', "--reason", "b"], 64, "another `reason`"),
         (["PAUSE", "--id", "a b"], 64, "INVALID_ID: "),

@@ -84,6 +84,8 @@ def _payload(given: str | None, reason: str | None) -> dict[str, Any]:
         payload = msgspec.json.decode(text)
     except msgspec.DecodeError as error:
         raise click.BadParameter(f"not JSON: {error}", param_hint="--payload") from error
+    except RecursionError as error:
+        raise click.BadParameter("nested too deeply; make it flatter", param_hint="--payload") from error
     if not isinstance(payload, dict):
         raise click.BadParameter('write a JSON object, like {"stepId": "Deploy"}', param_hint="--payload")
     if reason is not None and payload.setdefault("reason", reason) != reason:

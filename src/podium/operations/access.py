@@ -21,6 +21,7 @@ ACCEPTED, REJECTED = "ACCEPTED", "REJECTED"
 # Of a run that does not exist. Not an id: no tenant has this name.
 UNKNOWN_TENANT = "-"
 _MAX_TEXT = 500
+_SHA256_DIGITS = 64
 
 
 class NotAllowed(PodiumError):
@@ -129,12 +130,12 @@ class Access(msgspec.Struct, frozen=True):
             operation=operation,
             outcome=REJECTED if refusal is not None else ACCEPTED,
             code=refusal.code if refusal is not None else None,
-            message=text[:_MAX_TEXT] if text is not None else None,
-            reason=reason[:_MAX_TEXT] if reason else None,
+            message=excerpt(text) if text is not None else None,
+            reason=excerpt(reason) if reason else None,
             run_id=_kept(run_id),
             signal_id=signal_id,
             request_sha256=request_sha256,
-            plan_sha256=plan_sha256,
+            plan_sha256=excerpt(plan_sha256, _SHA256_DIGITS) if plan_sha256 is not None else None,
         )
         return AuditDraft(entry, self.key)
 
@@ -142,6 +143,13 @@ class Access(msgspec.Struct, frozen=True):
         """Names that are not configured do not make chains of their own."""
         is_known = tenant_id in self.tenants if self.tenants is not None else is_id(tenant_id)
         return tenant_id if is_known else DEFAULT_TENANT
+
+
+def excerpt(text: str, length: int = _MAX_TEXT) -> str:
+    """Text of a caller as it can always be recorded: not too long, and without half characters. What could not be
+    recorded would leave no trace.
+    """
+    return text[:length].encode(errors="backslashreplace").decode()
 
 
 def _kept(run_id: str | None) -> str | None:

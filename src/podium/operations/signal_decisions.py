@@ -22,7 +22,7 @@ from podium.log.payloads import Signal as SignalPayload
 from podium.log.payloads import payload_of
 from podium.log.runs import Run
 from podium.log.times import seconds_between, timestamp
-from podium.operations.access import Access
+from podium.operations.access import Access, excerpt
 from podium.plan.canonical import canonical_json
 from podium.ports.clock import Clock
 from podium.ports.store import Store
@@ -34,6 +34,8 @@ _PAGE: Final = 1000
 # A run that records more than this in a minute is not looked through to the end.
 _MAX_PAGES: Final = 20
 _MAX_REASON: Final = 500
+# Of the name of a signal that does not exist.
+_MAX_TYPE: Final = 100
 _MAX_TRIES: Final = 5
 _DECISIONS: Final = (EventType.SIGNAL_ACCEPTED, EventType.SIGNAL_REJECTED)
 
@@ -89,7 +91,7 @@ class Signal(msgspec.Struct, frozen=True):
         plan = self.payload.get("planSha256")
         return self.access.draft(
             clock,
-            f"signal.{self.signal_type}"[:100],
+            excerpt(f"signal.{self.signal_type}", _MAX_TYPE),
             tenant_id,
             refusal,
             run_id=run_id,
@@ -172,7 +174,8 @@ async def _append_refusal(
 ) -> None:
     body = signal.body()
     del body["payload"]  # of any size, and possibly anything
-    body |= {"code": refusal.code, "reason": str(refusal)[:_MAX_REASON]}
+    body["signalType"] = excerpt(signal.signal_type, _MAX_TYPE)
+    body |= {"code": refusal.code, "reason": excerpt(str(refusal), _MAX_REASON)}
     write = signal_event(clock, run, EventType.SIGNAL_REJECTED, signal.signal_id, body)
     audit = [signal.draft(clock, run, refusal)]
     await store.append(run.identity.run_id, [write], after=after, audit=audit)

@@ -7,7 +7,7 @@ of the run can say (whether a step of this kind has such a key) is checked by th
 from collections.abc import Mapping
 from typing import Any, Final
 
-from podium.errors import PodiumError
+from podium.errors import InvalidEvent, PodiumError
 from podium.expressions.small_schema import Schema, first_problem
 from podium.log.events import encode_payload
 from podium.plan.overrides import KEYS, MAX_TARGET
@@ -161,7 +161,16 @@ def check_payload(signal_type: str, payload: dict[str, Any]) -> None:
         raise InvalidSignal(f"unknown signal {signal_type!r}; signals: {', '.join(SCHEMAS)}")
     if problem := first_problem(payload, schema, signal_type):
         raise InvalidSignal(problem)
-    if len(encode_payload(payload)) > MAX_BYTES:
+    if len(_encoded(signal_type, payload)) > MAX_BYTES:
         raise InvalidSignal(
             f"{signal_type} carries more than {MAX_BYTES} bytes; name a file instead of its content"
         )
+
+
+def _encoded(signal_type: str, payload: dict[str, Any]) -> bytes:
+    try:
+        return encode_payload(payload)
+    except InvalidEvent as error:
+        raise InvalidSignal(f"the payload of {signal_type} is not plain JSON: {error}") from error
+    except RecursionError as error:
+        raise InvalidSignal(f"the payload of {signal_type} is nested too deeply; make it flatter") from error
