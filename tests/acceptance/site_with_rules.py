@@ -84,6 +84,23 @@ class Site:
         self.output = "".join(self._output.readouterr())
         return code
 
+    def without_rules(self, *arguments: str) -> int:
+        """By the user of the machine, where nothing is configured."""
+        (self.folder / "empty.yaml").write_text("{}")
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("PODIUM_CONFIG", str(self.folder / "empty.yaml"))
+            environment.delenv("PODIUM_TOKEN", raising=False)
+            self._output.readouterr()
+            code = run(arguments)
+        self.output = "".join(self._output.readouterr())
+        return code
+
+    def change_rules(self, old: str, new: str) -> None:
+        file = self.folder / "config.yaml"
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new))
+
     def start(self, run_id: str, workflow: str, tenant: str = "acme", *options: str) -> None:
         arguments = ("run", workflow, "--tenant", tenant, "--run-id", run_id, "-q", *options)
         assert self.podium("boss", *arguments) in (0, 5), self.output

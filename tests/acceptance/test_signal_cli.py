@@ -7,7 +7,6 @@ import signal
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 

@@ -298,7 +298,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G11",
         "an imported run needs no approval if its header says so",
-        swap("operations/transfer.py:import_run", "new.needs_approval or ...", "new.needs_approval"),
+        swap("operations/transfer.py:with_approval", "new.needs_approval or ...", "new.needs_approval"),
+    ),
+    fault(
+        "G11",
+        "an approval in an export counts whoever imports it",
+        drop("operations/import_checks.py:check_import", "await _require_approver(...)"),
     ),
     fault(
         "G11",

@@ -17,7 +17,7 @@ from podium.errors import PodiumError
 from podium.log.events import EventType, RunIdentity
 from podium.log.payloads import RunQueued, RunStarted, read_as
 from podium.log.runs import NewRun
-from podium.operations.transfer import EventLine, asks_for_approval, write_of
+from podium.operations.transfer import EventLine, with_approval, write_of
 from podium.plan.canonical import canonical_sha256
 from podium.ports.store import Store
 from podium.runtime.plan_file import PLAN
@@ -110,7 +110,7 @@ async def _rebuild(store: Store, log: _Log, folder: MakeFolder) -> RebuiltRun:
         new = read_run_file(log.directory)
         if new is None or new.identity != log.identity:
             new = _facts_from(log, contents)
-        new = msgspec.structs.replace(new, needs_approval=new.needs_approval or asks_for_approval(log.lines))
+        new = with_approval(new, log.lines, contents)
         created = await store.create_run(new, [write_of(line) for line in log.lines], contents)
     except (PodiumError, OSError) as error:
         return RebuiltRun(run_id, 0, None, (*log.notes, f"it cannot be rebuilt: {reason_of(error)}"))

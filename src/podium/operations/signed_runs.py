@@ -3,17 +3,18 @@
 What is checked are the bytes that the run keeps as its plan: nothing is read a second time after the check.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
 
 import msgspec
 
-from podium.access.operations import REPLACE_WORKFLOW, RERUN, START, Operation
+from podium.access.operations import IMPORT, REPLACE_WORKFLOW, RERUN, START, Operation
 from podium.access.policy import AccessPolicy
 from podium.access.signatures import SUFFIX
 from podium.access.verdicts import REFUSALS, TrustedKeys, require_valid
 from podium.errors import ContentMissing
+from podium.log.events import RunIdentity
 from podium.log.ids import is_id
 from podium.log.payloads import SignedBy
 from podium.log.plan_refs import PlanRef
@@ -22,13 +23,13 @@ from podium.log.times import Timestamp, timestamp
 from podium.operations.parts import Parts
 from podium.operations.signing import verify_plan
 from podium.operations.start import NOT_STARTED
-from podium.plan.loading import plan_bytes
+from podium.plan.loading import plan_bytes, read_plan
 from podium.plan.plan import Plan
 from podium.plan.references import reference_to
 from podium.ports.clock import Clock
 from podium.ports.engine import RunRequest
 from podium.ports.store import Contents
-from podium.runtime.plan_file import SIGNATURES, plan_content
+from podium.runtime.plan_file import PLAN, SIGNATURES, PlanMissing, plan_content
 
 
 class SigningRules(msgspec.Struct, frozen=True):
@@ -94,6 +95,22 @@ async def check_before_start(parts: Parts, run: Run) -> None:
     signatures = await kept_signatures(parts, run)
     async with _refusals_recorded(parts, START, tenant_id, run.identity.run_id, content):
         _signers(rules, reference_to(plan, content), signatures, SIGNATURES, tenant_id, now)
+
+
+async def check_imported(parts: Parts, run: RunIdentity, contents: Mapping[str, bytes]) -> None:
+    """An imported run may be one that has started, which is not checked again: so its plan is checked here."""
+    rules = parts.signing()
+    if not is_required(rules, run.tenant_id):
+        return
+    if PLAN not in contents:
+        raise PlanMissing(
+            f"the export of run {run.run_id!r} has no plan, and only signed plans run in tenant {run.tenant_id!r}; "
+            "export the run again with this version of Podium"
+        )
+    content, now = contents[PLAN], timestamp(parts.clock.now())
+    plan = reference_to(read_plan(content), content)
+    async with _refusals_recorded(parts, IMPORT, run.tenant_id, run.run_id, content):
+        _signers(rules, plan, contents.get(SIGNATURES), SIGNATURES, run.tenant_id, now)
 
 
 async def signed_plan_of(

@@ -9,7 +9,7 @@ numbers are given by the store that takes them, in the same order.
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from podium.log.envelope import encode_envelope
 from podium.log.events import EventType, EventWrite
 from podium.log.ids import DEFAULT_TENANT
 from podium.log.payloads import RunQueued, read_as
-from podium.log.runs import RunQuery
+from podium.log.runs import NewRun, RunQuery
 from podium.log.transitions import TERMINAL, RunStatus
 from podium.operations.parts import Parts
 from podium.ports.store import NO_CONTENTS, CreatedRun, Store
@@ -127,18 +127,44 @@ async def keep_open_runs(store: Store, runs: Path, folder: MakeFolder) -> None:
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
+class Export(NamedTuple):
+    new: NewRun
+    events: Sequence[EventLine]
+    contents: Mapping[str, bytes]
+
+    @property
+    def event_types(self) -> list[str]:
+        return [line.event_type for line in self.events]
+
+
 async def put_run(parts: Parts, lines: Sequence[bytes]) -> CreatedRun:
-    """Import a run into the tenant that it was exported from. Raises what `import_run` and `Parts.require` do."""
-    head = next((line for line in lines if line.strip()), b"")
-    check_header(head)
-    identity = new_run(msgspec.json.decode(head)).identity
+    """Import a run into the tenant that it was exported from. Raises what `read_export`, `Parts.require` and
+    `check_import` do.
+    """
+    export = read_export(lines)
+    identity = export.new.identity
     await parts.require("run.import", identity.tenant_id, records=False)
+    if not parts.is_owner:
+        from podium.operations.import_checks import check_import
+
+        new = await check_import(parts, export.new, export.event_types, export.contents)
+        export = export._replace(new=new)
     audit = parts.accepted("run.import", identity.tenant_id, identity.run_id)
-    return await import_run(parts.store, lines, audit)
+    return await _create(parts.store, export, audit)
 
 
-async def import_run(store: Store, lines: Iterable[bytes], audit: "Sequence[AuditDraft]" = ()) -> CreatedRun:
+async def import_run(store: Store, lines: Iterable[bytes]) -> CreatedRun:
     """Put an exported run into a store, in one transaction: all of it or nothing. To repeat it is harmless."""
+    return await _create(store, read_export(lines))
+
+
+async def _create(store: Store, export: Export, audit: "Sequence[AuditDraft]" = ()) -> CreatedRun:
+    writes = [write_of(line) for line in export.events]
+    return await store.create_run(export.new, writes, export.contents, audit=audit)
+
+
+def read_export(lines: Iterable[bytes]) -> Export:
+    """Raises `InvalidExport`."""
     head, *rest = [line for line in lines if line.strip()] or [b""]
     header = check_header(head)
     try:
@@ -148,9 +174,16 @@ async def import_run(store: Store, lines: Iterable[bytes], audit: "Sequence[Audi
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _no_export(error) from error
     _check_complete(header, new.identity.run_id, events, contents)
-    writes = [write_of(line) for line in events]
+    kept = {one.name: one.content for one in contents}
+    return Export(with_approval(new, events, kept), events, kept)
+
+
+def with_approval(new: NewRun, events: Sequence[EventLine], contents: Mapping[str, bytes]) -> NewRun:
+    """With the approval that the log or the plan asks for; what is beside them can be edited."""
+    from podium.operations.import_checks import with_approval_of_plan
+
     new = msgspec.structs.replace(new, needs_approval=new.needs_approval or asks_for_approval(events))
-    return await store.create_run(new, writes, {one.name: one.content for one in contents}, audit=audit)
+    return with_approval_of_plan(new, [line.event_type for line in events], contents)
 
 
 def asks_for_approval(events: Iterable[EventLine]) -> bool:

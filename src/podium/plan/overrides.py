@@ -14,6 +14,7 @@ import msgspec
 
 from podium.expressions.small_schema import Schema, first_problem
 from podium.expressions.types import Data, DataList, DataMap
+from podium.patterns import lazy_pattern
 from podium.plan.changes import StepChange
 from podium.plan.plan import Agent, Approval, Body, Command, Http, Prompt, Python, Retry, Step
 
@@ -68,6 +69,13 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _PROVIDER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _OURS: Final = "PODIUM_"
+# Variables by which the loader, shells and interpreters choose the code that they run. Others have their own: this
+# stops the common ways to run another program than the plan has, it does not make every program safe.
+_CHOOSES_CODE: Final = lazy_pattern(
+    r"(LD|DYLD|BASH_FUNC)_.*|PATH|IFS|ENV|SHELL|SHELLOPTS|BASHOPTS|BASH_ENV|ZDOTDIR"
+    r"|PYTHON(PATH|HOME|STARTUP|BREAKPOINT|USERBASE)|PERL5(LIB|OPT)|RUBY(LIB|OPT)|NODE_(OPTIONS|PATH)"
+    r"|CLASSPATH|JAVA_TOOL_OPTIONS|JDK_JAVA_OPTIONS|GIT_(SSH|SSH_COMMAND|EXEC_PATH|CONFIG_GLOBAL)"
+)
 
 
 # --- what may be changed --------------------------------------------------------------------------
@@ -97,6 +105,8 @@ def _env_problem(step: Step, env: dict[str, str]) -> str | None:
             return f"{name!r} in 'env' is a secret of the step; an override cannot replace it"
         if name.startswith(_OURS):
             return f"{name!r} in 'env' belongs to Podium; names that start with {_OURS} cannot be overridden"
+        if _CHOOSES_CODE.fullmatch(name):
+            return f"{name!r} in 'env' chooses which code runs; an override cannot: change the workflow"
     return None
 
 
