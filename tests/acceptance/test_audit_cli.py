@@ -1,5 +1,6 @@
 """`podium audit` on real databases and files, before and after somebody has changed them."""
 
+import getpass
 import json
 import re
 import shutil
@@ -136,7 +137,7 @@ def test_the_configured_key_is_used(place: Place) -> None:
     store = str(place.folder / "store.db")
     fill(store, key_of(place))
     (place.folder / "config.yaml").write_text(
-        "access:\n  audit_key: file:audit.key\n  tenants: {acme: {users: {alice: admin}}}\n"
+        f"access:\n  audit_key: file:audit.key\n  tenants: {{acme: {{users: {{{getpass.getuser()}: auditor}}}}}}\n"
     )
     (place.folder / "config.yaml").chmod(0o600)
     configured = {"PODIUM_CONFIG": str(place.folder / "config.yaml")}

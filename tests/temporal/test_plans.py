@@ -1,16 +1,20 @@
 """Plans of runs on Temporal: the worker verifies again what the client has verified, and a wrong plan runs nothing."""
 
+import asyncio
 import contextlib
 import os
 import pwd
+import re
 import sqlite3
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
+from podium.engines.temporal.client import has_worker
 from podium.log.payloads import RunEnd, payload_of
-from tests.temporal.site import Site, until
+from tests.temporal.site import Site, WorkerProcess, until
 
 WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: A, command: [touch, ran.txt]}]\n'
 
@@ -28,6 +32,13 @@ def _published(site: Site, folder: Path) -> tuple[Path, str]:
     return plan, f"{plan.as_uri()}#sha256={sha256(plan.read_bytes()).hexdigest()}"
 
 
+async def _is_known(site: Site, worker: WorkerProcess) -> bool:
+    """A worker that is frozen before the server knows it is no worker for clients."""
+    client = await Client.connect(site.server.address, namespace=site.namespace)
+    queues = re.findall(r"'([^']+)'", worker.output)
+    return bool(queues) and all([await has_worker(client, queue) for queue in queues])
+
+
 @pytest.mark.rule("G19")
 def test_a_published_plan_runs_on_temporal(site: Site, tmp_path: Path) -> None:
     _, reference = _published(site, tmp_path)
@@ -40,6 +51,7 @@ def test_a_published_plan_runs_on_temporal(site: Site, tmp_path: Path) -> None:
 @pytest.mark.rule("G19", "EN20")
 def test_a_plan_that_was_changed_in_the_store_fails_the_run_and_runs_nothing(site: Site) -> None:
     worker = site.start_worker()
+    until(lambda: asyncio.run(_is_known(site, worker)), "the server to know the worker")
     # Frozen, so that the plan is changed between the client's check and the worker's.
     worker.freeze()
     site.begin(WORKFLOW, "r")

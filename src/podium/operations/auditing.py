@@ -9,7 +9,7 @@ import msgspec
 from podium.access.audit import AuditHead, AuditKey, AuditRecord
 from podium.access.audit_verification import ChainVerifier, ExpectedRecord
 from podium.access.operations import READ_AUDIT
-from podium.log.ids import DEFAULT_TENANT
+from podium.log.ids import DEFAULT_TENANT, check_id
 from podium.log.times import Timestamp
 from podium.operations.access import Access
 from podium.operations.audit_files import head_line, header_line, record_line
@@ -42,9 +42,10 @@ async def readable_tenants(
 ) -> Sequence[str]:
     """The tenants whose chains the actor may read: the one that is asked for, or all of them.
 
-    Raises `NotAllowed` or `TenantForbidden` for a tenant that is asked for, and `NotAllowed` if none may be read.
+    Raises `InvalidId`, and `NotAllowed` or `TenantForbidden` for the tenant that is asked for, or if none may be read.
     """
     if tenant_id is not None:
+        check_id("tenant_id", tenant_id)
         if not _may_read(access, tenant_id):
             await access.require(store, clock, READ_AUDIT, tenant_id)
         return [tenant_id]

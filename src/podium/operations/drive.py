@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from podium.errors import PodiumError
+from podium.log.engines import LOCAL
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.log.runs import Run
@@ -69,12 +70,13 @@ async def drive(parts: Parts, ready: ReadyRun, watch: Watch) -> RunEnded:
 
 
 async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: float | None = None) -> RunEnded:
+    may_force = await _may_force(parts, ready.run_id)
     with watch.interrupts() as on_driving:
         return await parts.engine().drive(
             ready.run_id,
             observers=watch.observers,
             on_waiting=watch.on_waiting,
-            on_driving=_named(parts, on_driving) if on_driving is not None else None,
+            on_driving=_named(parts, on_driving, may_force) if on_driving is not None else None,
             reopen=ready.reopen,
             no_wait=watch.no_wait,
             lock_wait=lock_wait,
@@ -84,14 +86,18 @@ async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: floa
 
 
 class _NamedDriving:
-    """A run that is driven here, for one actor: whoever stops it is recorded."""
+    """A run that is driven here, for one actor: whoever stops it is recorded.
 
-    def __init__(self, parts: Parts, driving: Driving) -> None:
+    Without the role for EMERGENCY_STOP the second Ctrl-C is a second CANCEL, which stops `finally`, too.
+    """
+
+    def __init__(self, parts: Parts, driving: Driving, may_force: bool) -> None:
         self._parts = parts
         self._driving = driving
+        self._may_force = may_force
 
     def cancel(self, reason: str, *, force: bool = False, by: "Actor | None" = None) -> None:
-        self._driving.cancel(reason, force=force, by=by or self._actor())
+        self._driving.cancel(reason, force=force and self._may_force, by=by or self._actor())
 
     def _actor(self) -> "Actor | None":
         # A run can be stopped also if its rules cannot be read any more.
@@ -100,8 +106,21 @@ class _NamedDriving:
         return None
 
 
-def _named(parts: Parts, on_driving: OnDriving) -> OnDriving:
-    return lambda driving: on_driving(_NamedDriving(parts, driving))
+def _named(parts: Parts, on_driving: OnDriving, may_force: bool) -> OnDriving:
+    return lambda driving: on_driving(_NamedDriving(parts, driving, may_force))
+
+
+async def _may_force(parts: Parts, run_id: RunId) -> bool:
+    """A run of this machine dies with its process, whatever the roles of its actor; one on a server does not."""
+    if parts.is_owner:
+        return True
+    run = await parts.store.get_run(run_id)
+    if run.provider == LOCAL:
+        return True
+    from podium.access.operations import SIGNALS
+
+    operation = SIGNALS["EMERGENCY_STOP"]
+    return parts.access().decide(operation, run.identity.tenant_id, "interrupted") is None
 
 
 async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed: int) -> RunEnded:
