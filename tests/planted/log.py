@@ -302,7 +302,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G11",
-        "an approval in an export counts whoever imports it",
+        "an approval in an export counts without an approver",
         drop("operations/import_checks.py:check_import", "await _require_approver(...)"),
     ),
     fault(

@@ -139,7 +139,7 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "G24",
-        "whoever sees an ended run may cancel it",
+        "a viewer may cancel an ended run",
         drop("operations/cancel.py:_ask", "await check_may_drive(...)", nth=1),
     ),
 ]

@@ -86,8 +86,8 @@ async def _retried(parts: Parts, run: Run, signal: Signal) -> SentSignal:
         if not await _is_there(parts, signal, new_id):
             raise
         return SentSignal(run, signal.signal_id, duplicate=True, new_run=new_id)
-    has_begun = await parts.engine().begin(new_id)
-    return SentSignal(run, signal.signal_id, new_run=new_id, to_drive=not has_begun)
+    is_started = await parts.engine().begin(new_id)
+    return SentSignal(run, signal.signal_id, new_run=new_id, to_drive=not is_started)
 
 
 def _on_its_engine(parts: Parts, run: Run) -> Parts:
