@@ -31,7 +31,7 @@ SEEDS = range(int(os.environ.get("PODIUM_TORTURE_SEEDS", "12")))
 WORKFLOW = b"""version: "2.0"
 name: release
 approval: required
-steps: [{name: A, command: [sh, -c, "echo a >> story"]}]
+steps: [{name: A, idempotent: false, on_doubt: fail, command: [sh, -c, "echo a >> story"]}]
 """
 # What operators may be refused with; anything else is a defect.
 REFUSALS = {"APPROVAL_DECIDED", "APPROVAL_PLAN_MISMATCH", "RUN_TERMINAL", "RUN_LOCKED", "RUN_NOT_APPROVED"}
