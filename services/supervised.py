@@ -3,9 +3,11 @@
 See `supervise.py` for the process that does the work.
 """
 
+import contextlib
 import errno
 import os
 import pwd
+import random
 import socket
 import subprocess
 import sys
@@ -16,6 +18,9 @@ from pathlib import Path
 
 _SUPERVISOR = Path(__file__).with_name("supervise.py")
 _SECONDS_TO_ANSWER = 60.0
+_LOWEST_PORT = 10_000
+_USUAL_FIRST_EPHEMERAL_PORT = 32_768
+_TRIES_FOR_A_PORT = 100
 
 
 class Supervised:
@@ -101,10 +106,23 @@ def is_alive(pid: int) -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    """A free port that the kernel gives to nobody who asks for any: a server that is restarted gets it again."""
+    for _ in range(_TRIES_FOR_A_PORT):
+        port = random.SystemRandom().randrange(_LOWEST_PORT, _first_ephemeral_port())
+        with socket.socket() as taken:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                taken.bind(("127.0.0.1", port))
+                return port
+    raise RuntimeError(f"no free port found in {_TRIES_FOR_A_PORT} tries")
+
+
+def _first_ephemeral_port() -> int:
+    try:
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        first = 0
+    return first if first > _LOWEST_PORT else _USUAL_FIRST_EPHEMERAL_PORT
 
 
 def unprivileged_user() -> str:

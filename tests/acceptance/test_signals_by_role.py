@@ -101,3 +101,10 @@ def test_a_run_that_has_ended_cannot_be_signalled_but_may_be_cancelled_without_e
     before = site.content()
     assert site.podium("operator", "cancel", "r1", "--tenant", "acme") == 0, site.output
     assert site.content() == before
+
+
+@pytest.mark.rule("G35")
+def test_a_signal_to_an_unknown_run_is_audited_once(site: Site) -> None:
+    assert site.podium("operator", "signal", "r9", "PAUSE", "--tenant", "acme") == _USAGE, site.output
+    said = [one for one in site.audit("acme") if one["actor"] == "operator"]
+    assert [(one["operation"], one["outcome"]) for one in said] == [("signal.PAUSE", "REJECTED")]

@@ -143,6 +143,7 @@ class LocalEngine:
         observers: Sequence[Observer] = (),
         on_driving: Callable[[Driving], None] | None = None,
         reopen: int | None = None,
+        was_open: bool = False,
         no_wait: bool = False,
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
@@ -152,7 +153,7 @@ class LocalEngine:
         parts, store, directory = self._parts, self._parts.store, self._parts.directory(run_id)
         run = await store.get_run(run_id)
         check_local(run)
-        reopening = Reopening(store, parts.clock, run, reopen)
+        reopening = Reopening(store, parts.clock, run, reopen, was_open=was_open)
         if await reopening.is_completed():
             await self._write_views(run, directory)
             raise RunEndedAlready(run_id)

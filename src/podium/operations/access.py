@@ -9,10 +9,9 @@ import msgspec
 from podium.access.actors import Actor
 from podium.access.audit import AuditDraft, AuditEntry, AuditKey
 from podium.access.deciding import Authoriser, Denial
-from podium.access.operations import VIEW, Operation
+from podium.access.operations import Operation
 from podium.errors import PodiumError, RunNotFound
 from podium.log.ids import DEFAULT_TENANT, is_id
-from podium.log.runs import Run
 from podium.log.times import timestamp
 from podium.ports.clock import Clock
 from podium.ports.store import Store
@@ -98,14 +97,6 @@ class Access(msgspec.Struct, frozen=True):
                 f"{operation.name} concerns all tenants and needs the role {operation.role.value!r} in every one; "
                 f"{self.actor.name!r} does not have it"
             )
-
-    async def find(self, store: Store, clock: Clock, tenant_id: str, run_id: str) -> Run:
-        """A run that the actor may look at. Raises `RunNotFound`: for one of another tenant, too."""
-        denial = self.decide(VIEW, tenant_id)
-        if denial is not None:
-            await store.record_audit([self.draft(clock, VIEW.name, tenant_id, denial, run_id=run_id)])
-            raise RunNotFound(run_id)
-        return await store.runs.find(tenant_id, run_id)
 
     def draft(
         self,

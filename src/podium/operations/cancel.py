@@ -57,7 +57,7 @@ async def _ask(
     store, clock, access = parts.store, parts.clock, parts.access()
     send = partial(send_signal, store, clock, tenant_id, run_id, "CANCEL", payload, access=access)
     for tries_left in reversed(range(_MAX_TRIES)):
-        run = await access.find(store, clock, tenant_id, run_id)
+        run = await store.runs.find(tenant_id, run_id)
         if run.status in TERMINAL:
             # Changes nothing, and is for those all the same who may cancel.
             await check_may_drive(store, clock, run, access, signal_type="CANCEL")
@@ -73,7 +73,7 @@ async def _ask(
             return run, last
     with contextlib.suppress(RunIsOver):
         return (await send()).run, None
-    return await access.find(store, clock, tenant_id, run_id), None
+    return await store.runs.find(tenant_id, run_id), None
 
 
 async def _is_noticed_by_none(store: Store, run: Run) -> bool:

@@ -39,6 +39,8 @@ class ReadyRun(msgspec.Struct, frozen=True):
     run_id: RunId
     # The `runSeq` of the end that is to be undone, of a run that had ended.
     reopen: int | None = None
+    # It was open when its caller decided; an end since then is another process's.
+    was_open: bool = False
     # It may have a living driver, which continues it: then it is followed from this event on. None if it must not.
     followed_from: int | None = None
     # It is told to continue as soon as it is watched.
@@ -78,6 +80,7 @@ async def _drive(parts: Parts, ready: ReadyRun, watch: Watch, *, lock_wait: floa
             on_waiting=watch.on_waiting,
             on_driving=_named(parts, on_driving, may_force) if on_driving is not None else None,
             reopen=ready.reopen,
+            was_open=ready.was_open,
             no_wait=watch.no_wait,
             lock_wait=lock_wait,
             notify=watch.notify,

@@ -28,19 +28,18 @@ class GuardedRuns:
         self._clock = clock
         self._access = access
 
+    @property
+    def unguarded(self) -> TenantRuns:
+        return self._store.runs
+
     async def find(self, tenant_id: str, run_id: str) -> Run:
         access = self._access()
-        denial = access.decide(VIEW, tenant_id)
-        refusal: Denial | RunNotFound | None = denial
-        if denial is None:
-            try:
-                return await self._store.runs.find(tenant_id, run_id)
-            except RunNotFound as missing:
-                refusal = missing
-                if not access.has_rules:
-                    raise
-        draft = access.draft(self._clock, VIEW.name, tenant_id, refusal, run_id=run_id)
-        await self._store.record_audit([draft])
+        found = await visible_run(self._store.runs, access, tenant_id, run_id)
+        if isinstance(found, Run):
+            return found
+        if access.has_rules:
+            draft = access.draft(self._clock, VIEW.name, tenant_id, found, run_id=run_id)
+            await self._store.record_audit([draft])
         raise RunNotFound(run_id)
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
@@ -64,6 +63,19 @@ class GuardedStore:
         # Looked up once: a driver calls `append` for every step.
         setattr(self, name, found)
         return found
+
+
+async def visible_run(
+    runs: TenantRuns, access: Access, tenant_id: str, run_id: str
+) -> Run | Denial | RunNotFound:
+    """A run that the actor may look at, or why there is none for them. The caller records that: once."""
+    denial = access.decide(VIEW, tenant_id)
+    if denial is not None:
+        return denial
+    try:
+        return await (runs.unguarded if isinstance(runs, GuardedRuns) else runs).find(tenant_id, run_id)
+    except RunNotFound as missing:
+        return missing
 
 
 async def referred_run(parts: Parts, run_id: str) -> Run:

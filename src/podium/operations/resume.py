@@ -85,7 +85,7 @@ async def resume_run(
     reopen = end.run_seq if end is not None else None
     if await is_paused(parts.store, run):
         return ReadyRun(run.identity.run_id, reopen, followed_from=run.head, is_paused=True)
-    return ReadyRun(run.identity.run_id, reopen)
+    return ReadyRun(run.identity.run_id, reopen, was_open=end is None)
 
 
 async def _require_approval(parts: Parts, run: Run) -> None:

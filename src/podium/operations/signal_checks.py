@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from podium.access.operations import SIGNALS, VIEW
+from podium.access.operations import SIGNALS
 from podium.errors import RunNotFound
 from podium.log.ids import check_id
 from podium.log.runs import Run
 from podium.operations.access import Access, NotAllowed, error_of
+from podium.operations.guarding import visible_run
 from podium.operations.signal_decisions import Signal, request_sha256
 from podium.operations.signal_payloads import InvalidSignal, check_payload
 from podium.plan.canonical import NotCanonical
@@ -49,15 +50,11 @@ async def find_run(
 
     Who does not see the run leaves no trace in it: only the audit log has the attempt.
     """
-    denial = signal.access.decide(VIEW, tenant_id)
-    try:
-        if denial is not None:
-            raise RunNotFound(run_id)
-        return await store.runs.find(tenant_id, run_id)
-    except RunNotFound as missing:
-        refusal = malformed or denial or missing
-        await store.record_audit([signal.draft_for(clock, tenant_id, run_id, refusal)])
-        raise malformed or missing from None
+    found = await visible_run(store.runs, signal.access, tenant_id, run_id)
+    if isinstance(found, Run):
+        return found
+    await store.record_audit([signal.draft_for(clock, tenant_id, run_id, malformed or found)])
+    raise malformed or RunNotFound(run_id)
 
 
 async def authorise(store: Store, run: Run, signal: Signal) -> None:

@@ -184,6 +184,7 @@ class Engine(Protocol):
         observers: Sequence[Observer] = (),
         on_driving: Callable[[Driving], None] | None = None,
         reopen: int | None = None,
+        was_open: bool = False,
         no_wait: bool = False,
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
@@ -193,7 +194,8 @@ class Engine(Protocol):
         """Drive a run to its end. Raises `RunLocked` if another process drives it, or has ended it.
 
         `reopen`: the `runSeq` of the end that the caller wants to be undone; a run whose last end is another one is
-        not reopened. `lock_wait`: how many seconds to wait for another process; by default the engine's own patience.
+        not reopened. `was_open`: the caller saw it open, so an end that it has by now is another process's.
+        `lock_wait`: how many seconds to wait for another process; by default the engine's own patience.
         `on_waiting` is called with all that the run waits for, whenever that may have changed.
         `check`: refuse a run that has begun if something that its plan needs is missing here.
 

@@ -39,12 +39,17 @@ class RunEndedAlready(PodiumError):
 
 
 class Reopening:
-    """What the caller saw of a run, and what it wants: `wanted` is the `runSeq` of the end to be undone."""
+    """What the caller saw of a run, and what it wants: `wanted` is the `runSeq` of the end to be undone.
 
-    def __init__(self, store: Store, clock: Clock, seen: Run, wanted: int | None) -> None:
+    `was_open`: the caller saw it open, whatever has become of it since.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, seen: Run, wanted: int | None, *, was_open: bool = False
+    ) -> None:
         self._store = store
         self._clock = clock
-        self._was_open = seen.status not in TERMINAL
+        self._was_open = was_open or seen.status not in TERMINAL
         self._wanted = wanted
         self._seen = seen
         self._driver = "another process"

@@ -91,3 +91,14 @@ def test_a_run_that_was_open_when_it_was_looked_at_is_never_reopened() -> None:
             await reopening.check()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.rule("D31")
+def test_an_end_between_the_caller_s_look_and_the_engine_s_is_not_the_caller_s() -> None:
+    async def scenario() -> None:
+        failed = Failed()
+        run = await failed.make()
+        with pytest.raises(RunLocked, match=r"has ended \(failed\)"):
+            await Reopening(failed.store, failed.clock, run, None, was_open=True).check(run)
+
+    asyncio.run(scenario())

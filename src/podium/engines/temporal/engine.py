@@ -129,6 +129,7 @@ class TemporalEngine:
         observers: Sequence[Observer] = (),
         on_driving: Callable[[Driving], None] | None = None,
         reopen: int | None = None,
+        was_open: bool = False,
         no_wait: bool = False,
         lock_wait: float | None = None,
         notify: Callable[[Notice], None] | None = None,
@@ -138,7 +139,7 @@ class TemporalEngine:
         """Start an execution, unless the run has one, and follow the run to its end."""
         client, store = await self._connected(), self._parts.store
         run = await store.get_run(run_id)
-        reopening = Reopening(store, self._parts.clock, run, reopen)
+        reopening = Reopening(store, self._parts.clock, run, reopen, was_open=was_open)
         if await reopening.is_completed():
             raise RunEndedAlready(run_id)
         await reopening.check(run)
