@@ -102,10 +102,60 @@ CHANGES = [
         "the_owner_of_a_lease_gets_it_again_with_its_generation",
         swap(
             "stores/memory.py:MemoryStore.claim",
-            "await self.renew(held, ttl=ttl) if held.owner == owner else None",
+            "await self.renew(held, ttl=ttl)",
             "None",
         ),
         arguments={"attempt": ""},
+    ),
+    Change(
+        "a_store_has_an_id_that_every_process_sees_and_that_never_changes",
+        swap("stores/memory.py:MemoryStore.store_id", "self._id", "uuid4().hex"),
+    ),
+    Change(
+        "a_live_lease_is_taken_over_from_the_owner_that_is_named",
+        swap("stores/memory.py:MemoryStore._take", "held.generation += 1", "held.generation = 1"),
+        arguments={"attempt": ""},
+    ),
+    Change(
+        "a_lease_is_not_taken_over_from_anybody_else",
+        swap("stores/memory.py:MemoryStore.claim", "held.owner == takes_over", "takes_over is not None"),
+    ),
+    Change(
+        "of_many_that_take_over_at_the_same_time_one_succeeds",
+        swap("stores/memory.py:MemoryStore.claim", "held.owner == takes_over", "takes_over is not None"),
+    ),
+    Change(
+        "a_run_that_is_taken_over_keeps_its_slot_and_a_lapsed_one_needs_one",
+        swap(
+            "stores/memory.py:MemoryStore.claim",
+            "held.owner == takes_over",
+            "held.owner == takes_over and not self._full_limit(_scopes_of_row(kept.row))",
+        ),
+    ),
+    Change(
+        "a_parked_run_is_held_for_every_one_that_looks_for_work",
+        swap(
+            "stores/memory.py:MemoryStore.claim_lapsed",
+            "not self._is_live(kept, '')",
+            "kept.leases[''].expires in (_NEVER, float('-inf'))",
+        ),
+    ),
+    Change(
+        "runs_that_are_parked_and_taken_over_at_random_never_share_a_slot",
+        swap(
+            "stores/memory.py:MemoryStore.claim",
+            "not attempt and self._full_limit(_scopes_of_row(kept.row))",
+            "takes_over is None and self._full_limit(_scopes_of_row(kept.row))",
+        ),
+        arguments={"seed": 0},
+    ),
+    Change(
+        "others_see_which_attempts_of_a_run_are_held",
+        swap(
+            "stores/memory.py:MemoryStore.held_attempts",
+            "self._is_live(kept, name)",
+            "kept.leases[name].owner",
+        ),
     ),
     Change(
         "a_lapsed_lease_is_new_to_its_owner_too",

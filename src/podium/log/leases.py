@@ -35,7 +35,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HeldLease(msgspec.Struct, frozen=True, kw_only=True):
-    """A run's lease as others see it. Once it has lapsed it can be taken; its holder keeps it until then."""
+    """A lease as others see it. Once it has lapsed it can be taken; its holder keeps it until then."""
 
     lease: Lease
     is_live: bool

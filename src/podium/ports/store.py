@@ -248,6 +248,7 @@ class Leases(Protocol):
         ttl: timedelta | None,
         attempt: str = "",
         slots: int | None = None,
+        takes_over: str | None = None,
     ) -> Lease | None:
         """Take a free or lapsed lease; None if another owner holds it or, for a run's lease, no slot is free.
 
@@ -256,6 +257,10 @@ class Leases(Protocol):
 
         `slots`: how many runs with the run's concurrency key may be live, this one included. Those that hold the
         lease `IN_LINE` and come before this one are given theirs first.
+
+        `takes_over`: a live lease of this owner is taken as well, with the next generation, so the old owner is fenced
+        off. The run keeps its slot: neither limits nor `slots` are checked then. Of several callers that take over from
+        one owner, one succeeds.
         """
         ...
 
@@ -294,6 +299,10 @@ class Leases(Protocol):
 
         Raises `RunNotFound`.
         """
+        ...
+
+    async def held_attempts(self, run_id: RunId) -> list[HeldLease]:
+        """The live leases of the run's attempts, by name (`lease.fence.attempt`). Raises `RunNotFound`."""
         ...
 
     async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
@@ -385,6 +394,10 @@ class Outbox(Protocol):
 
 
 class Maintenance(Protocol):
+    async def store_id(self) -> str:
+        """32 hex digits, made with the store and never changed. Only a copy of the store has the same ones."""
+        ...
+
     async def prune(self, run_id: RunId) -> None:
         """Remove an ended run, all of it; its admission key stays. Raises `RunNotPrunable`."""
         ...

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -100,6 +101,7 @@ class MemoryStore:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._id = uuid4().hex
         self._runs: dict[str, _Kept] = {}
         self._contents: dict[bytes, bytes] = {}
         self._pruned: dict[tuple[str, ...], str] = {}
@@ -325,12 +327,15 @@ class MemoryStore:
         ttl: timedelta | None,
         attempt: str = "",
         slots: int | None = None,
+        takes_over: str | None = None,
     ) -> Lease | None:
-        texts.check_holder(owner, attempt)
+        texts.check_holder(owner, attempt, takes_over)
         kept = self._kept(run_id)
         if self._is_live(kept, attempt):
             held = self._lease(kept, attempt)
-            return await self.renew(held, ttl=ttl) if held.owner == owner else None
+            if held.owner == owner:
+                return await self.renew(held, ttl=ttl)
+            return self._take(kept, owner, ttl, attempt) if held.owner == takes_over else None
         if not attempt and self._full_limit(_scopes_of_row(kept.row)):
             return None
         if slots is not None and not rules.has_slot(await self.slot_line(run_id), run_id, slots):
@@ -424,6 +429,15 @@ class MemoryStore:
         if held is None or not held.owner:
             return None
         return HeldLease(lease=self._lease(kept, ""), is_live=self._is_live(kept, ""))
+
+    async def held_attempts(self, run_id: RunId) -> list[HeldLease]:
+        kept = self._kept(run_id)
+        names = sorted(name for name in kept.leases if name not in ("", IN_LINE))
+        return [
+            HeldLease(lease=self._lease(kept, name), is_live=True)
+            for name in names
+            if self._is_live(kept, name)
+        ]
 
     async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
         texts.check_holder(owner)
@@ -650,6 +664,9 @@ class MemoryStore:
         return self._dead.pop((bus, run_id, run_seq), None) is not None
 
     # --- maintenance ------------------------------------------------------------------------------
+
+    async def store_id(self) -> str:
+        return self._id
 
     async def prune(self, run_id: RunId) -> None:
         kept = self._kept(run_id)

@@ -95,8 +95,9 @@ def check_engine(engine: EngineRunRef) -> None:
         check_name(f"the {name} of an engine", value)
 
 
-def check_holder(owner: str, attempt: str = "") -> None:
+def check_holder(owner: str, attempt: str = "", takes_over: str | None = None) -> None:
     check_name("owner", owner)
+    check_name("takes_over", takes_over or "")
     check_name("attempt", attempt)
 
 

@@ -39,7 +39,7 @@ class PostgresWorld:
 
     def empty(self) -> None:
         found = self.execute(
-            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname <> 'migrations' "
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname NOT IN ('migrations', 'store_id') "
             "AND relnamespace = current_schema()::regnamespace"
         )
         # Without triggers: those of the audit log refuse it.

@@ -1,5 +1,6 @@
 """Who owns a run or an attempt, and which run is next. Every moment here is the server's."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -38,6 +39,12 @@ UPDATE leases SET expires_at = {_UNTIL}
  WHERE run = %(run)s AND attempt = %(attempt)s AND owner = %(owner)s AND owner <> '' AND expires_at > clock_timestamp()
 RETURNING generation, {EXPIRES}
 """
+_TAKE_OVER: Final = f"""
+UPDATE leases SET owner = %(owner)s, generation = generation + 1, expires_at = {_UNTIL}
+ WHERE run = %(run)s AND attempt = %(attempt)s AND owner = %(takes_over)s AND owner <> ''
+   AND expires_at > clock_timestamp()
+RETURNING generation, {EXPIRES}
+"""
 # A lease that has lapsed holds no slot any longer: it has to be claimed anew.
 _RENEW: Final = f"""
 UPDATE leases SET expires_at = {_UNTIL}
@@ -54,6 +61,13 @@ _HELD: Final = f"""
 SELECT l.owner, l.generation, {EXPIRES}, l.expires_at > clock_timestamp()
   FROM runs r LEFT JOIN leases l ON l.run = r.number AND l.attempt = '' AND l.owner <> ''
  WHERE r.run_id = %s
+"""
+
+_HELD_ATTEMPTS: Final = f"""
+SELECT l.attempt, r.run_id, l.owner, l.generation, {EXPIRES}
+  FROM runs r LEFT JOIN leases l ON l.run = r.number AND l.attempt NOT IN ('', '{IN_LINE}')
+                                AND l.owner <> '' AND l.expires_at > clock_timestamp()
+ WHERE r.run_id = %s ORDER BY l.attempt
 """
 
 _OF_KEY: Final = f"""
@@ -107,20 +121,41 @@ async def claim(
     ttl: timedelta | None,
     attempt: str,
     slots: int | None,
+    takes_over: str | None,
 ) -> Lease | None:
-    texts.check_holder(owner, attempt)
+    texts.check_holder(owner, attempt, takes_over)
     askable(run_id)
     async with connections.writing() as connection:
         number, run = await _locked(connection, run_id)
         again = await _take(connection, number, run, owner, ttl, attempt, sql=_TAKE_AGAIN)
         if again is not None:
             return again
+        if takes_over is not None:
+            taken = await _take_over(connections, connection, number, run, owner, ttl, attempt, takes_over)
+            if taken is not None:
+                return taken
         # The lease of an attempt takes no slot.
         if not attempt and await _is_full(connections, connection, run):
             return None
         if slots is not None and not rules.has_slot(await _line(connection, run), run_id, slots):
             return None
         return await _take(connection, number, run, owner, ttl, attempt)
+
+
+async def _take_over(
+    connections: Connections,
+    connection: Connection,
+    number: int,
+    run: Run,
+    owner: str,
+    ttl: timedelta | None,
+    attempt: str,
+    takes_over: str,
+) -> Lease | None:
+    if not attempt:
+        # A lease that lapses while it is taken over must not be counted as a free slot.
+        await connections.lock(connection, "tenant", run.identity.tenant_id)
+    return await _take(connection, number, run, owner, ttl, attempt, sql=_TAKE_OVER, takes_over=takes_over)
 
 
 async def slot_line(connections: Connections, run_id: str) -> SlotLine:
@@ -142,7 +177,7 @@ async def _line(connection: Connection, run: Run) -> SlotLine:
     return SlotLine(tuple(_lease(row, "") for row in working), tuple(_lease(row, IN_LINE) for row in waiting))
 
 
-def _lease(row: tuple[Any, ...], attempt: str) -> Lease:
+def _lease(row: Sequence[Any], attempt: str) -> Lease:
     run_id, owner, generation, expires_at = row
     return Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation, attempt), expires_at=expires_at)
 
@@ -170,8 +205,15 @@ async def _take(
     attempt: str,
     *,
     sql: str = _TAKE,
+    takes_over: str | None = None,
 ) -> Lease | None:
-    asked: dict[str, Any] = {"run": number, "attempt": attempt, "owner": owner, "ttl": ttl}
+    asked: dict[str, Any] = {
+        "run": number,
+        "attempt": attempt,
+        "owner": owner,
+        "ttl": ttl,
+        "takes_over": takes_over,
+    }
     taken = await (await connection.execute(sql.encode(), asked)).fetchone()
     if taken is None:
         return None
@@ -210,6 +252,15 @@ async def held_lease(connections: Connections, run_id: str) -> HeldLease | None:
         return None
     lease = Lease(run_id=RunId(run_id), owner=owner, fence=Fence(generation), expires_at=expires_at)
     return HeldLease(lease=lease, is_live=is_live)
+
+
+async def held_attempts(connections: Connections, run_id: str) -> list[HeldLease]:
+    askable(run_id)
+    async with connections.lend() as connection:
+        rows = await (await connection.execute(_HELD_ATTEMPTS, [run_id])).fetchall()
+    if not rows:
+        raise RunNotFound(run_id)
+    return [HeldLease(lease=_lease(row, name), is_live=True) for name, *row in rows if name is not None]
 
 
 async def claim_next(

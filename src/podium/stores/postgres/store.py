@@ -192,9 +192,16 @@ class PostgresStore:
         ttl: timedelta | None,
         attempt: str = "",
         slots: int | None = None,
+        takes_over: str | None = None,
     ) -> Lease | None:
         return await leases.claim(
-            self._connections, run_id, owner=owner, ttl=ttl, attempt=attempt, slots=slots
+            self._connections,
+            run_id,
+            owner=owner,
+            ttl=ttl,
+            attempt=attempt,
+            slots=slots,
+            takes_over=takes_over,
         )
 
     async def start_attempt(
@@ -228,6 +235,9 @@ class PostgresStore:
 
     async def held_lease(self, run_id: RunId) -> HeldLease | None:
         return await leases.held_lease(self._connections, run_id)
+
+    async def held_attempts(self, run_id: RunId) -> list[HeldLease]:
+        return await leases.held_attempts(self._connections, run_id)
 
     async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
         return await leases.claim_next(self._connections, owner=owner, ttl=ttl, provider=provider)
@@ -300,6 +310,9 @@ class PostgresStore:
         return await outbox.drop_dead(self._connections, bus, run_id, run_seq)
 
     # --- maintenance ------------------------------------------------------------------------------
+
+    async def store_id(self) -> str:
+        return await upkeep.store_id(self._connections)
 
     async def prune(self, run_id: RunId) -> None:
         await upkeep.prune(self._connections, run_id)

@@ -112,6 +112,13 @@ async def prune(connections: Connections, run_id: str) -> None:
         await connection.execute("DELETE FROM runs WHERE number = %s", [number])
 
 
+async def store_id(connections: Connections) -> str:
+    async with connections.lend() as connection:
+        row = await (await connection.execute("SELECT id FROM store_id")).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
 async def stats(connections: Connections) -> StoreStats:
     async with connections.transaction(patient=True) as connection:
         found = await connection.execute(_STATS, [sorted(TERMINAL), connections.schema])

@@ -72,6 +72,10 @@ _HELD: Final = (
     "SELECT l.owner, l.generation, l.boot, l.expires, r.updated_at FROM leases l CROSS JOIN runs r ON r.number = l.run "
     "WHERE l.run = ? AND l.attempt = '' AND l.owner <> ''"
 )
+_HELD_ATTEMPTS: Final = (
+    "SELECT l.attempt, l.owner, l.generation, l.expires FROM leases l "
+    f"WHERE l.run = ? AND l.attempt NOT IN ('', '{IN_LINE}') AND {_LIVE} ORDER BY l.attempt"
+)
 _OF_KEY: Final = (
     "SELECT r.run_id, l.owner, l.generation, l.expires FROM leases l CROSS JOIN runs r ON r.number = l.run "
     f"WHERE l.attempt = '{{attempt}}' AND {_LIVE} AND r.tenant_id = ? AND r.concurrency_key = ? ORDER BY {{order}}"
@@ -139,6 +143,11 @@ def held_lease(db: apsw.Connection, at: Moment, number: int, run_id: str) -> Hel
         return HeldLease(lease=lease, is_live=expires > at.elapsed)
     # The clock of another boot says nothing here, and its holder is gone: the run's last change is what is known.
     return HeldLease(lease=replace(lease, expires_at=updated_at), is_live=False)
+
+
+def held_attempts(db: apsw.Connection, at: Moment, number: int, run_id: str) -> list[HeldLease]:
+    rows = db.execute(_HELD_ATTEMPTS, (number, at.boot, at.elapsed))
+    return [HeldLease(lease=_lease(at, (run_id, *row), name), is_live=True) for name, *row in rows]
 
 
 def give_up_all(db: apsw.Connection, number: int) -> None:

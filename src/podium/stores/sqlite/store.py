@@ -308,16 +308,20 @@ class SqliteStore:
         ttl: timedelta | None,
         attempt: str = "",
         slots: int | None = None,
+        takes_over: str | None = None,
     ) -> Lease | None:
-        texts.check_holder(owner, attempt)
+        texts.check_holder(owner, attempt, takes_over)
 
         def change(db: apsw.Connection) -> Lease | None:
             at = self._writer.moment
             number = log.number_of(db, run_id)
             held = ownership.live_lease(db, at, number, run_id, attempt)
-            if held is not None:
-                return ownership.renew(db, at, held, ttl) if held.owner == owner else None
-            if not attempt:
+            if held is not None and held.owner == owner:
+                return ownership.renew(db, at, held, ttl)
+            if held is not None and held.owner != takes_over:
+                return None
+            # Whoever takes over a live run gets its slot with it.
+            if held is None and not attempt:
                 run = log.get_run(db, run_id)
                 if ownership.full_limit(db, at, rules.scopes(run.identity, run.concurrency_key)):
                     return None
@@ -362,6 +366,11 @@ class SqliteStore:
     async def held_lease(self, run_id: RunId) -> HeldLease | None:
         return self._read(
             lambda db: ownership.held_lease(db, self._moments(), log.number_of(db, run_id), run_id)
+        )
+
+    async def held_attempts(self, run_id: RunId) -> list[HeldLease]:
+        return self._read(
+            lambda db: ownership.held_attempts(db, self._moments(), log.number_of(db, run_id), run_id)
         )
 
     async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
@@ -487,6 +496,9 @@ class SqliteStore:
         return await self._writer.write(lambda db: outbox.drop_dead(db, bus, run_id, run_seq))
 
     # --- maintenance ------------------------------------------------------------------------------
+
+    async def store_id(self) -> str:
+        return str(self._read(lambda db: db.execute("SELECT id FROM store_id").get))
 
     async def prune(self, run_id: RunId) -> None:
         from podium.stores.sqlite import maintenance

@@ -16,6 +16,7 @@ from podium.testing.store_promises.audit import AuditPromises
 from podium.testing.store_promises.checkpoints import CheckpointPromises
 from podium.testing.store_promises.contents import ContentPromises
 from podium.testing.store_promises.hostile_text import HostileTextPromises
+from podium.testing.store_promises.identity import IdentityPromises
 from podium.testing.store_promises.leases import LeasePromises
 from podium.testing.store_promises.outbox import OutboxPromises
 from podium.testing.store_promises.pruning import PruningPromises
@@ -23,6 +24,7 @@ from podium.testing.store_promises.queue import QueuePromises
 from podium.testing.store_promises.reading import ReadingPromises
 from podium.testing.store_promises.refusing import RefusingPromises
 from podium.testing.store_promises.snapshots import SnapshotPromises
+from podium.testing.store_promises.taking_over import TakingOverPromises
 from podium.testing.store_promises.tenants import TenantPromises
 from podium.testing.store_promises.timers import TimerPromises
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
@@ -37,6 +39,7 @@ __all__ = [
     "CheckpointPromises",
     "ContentPromises",
     "HostileTextPromises",
+    "IdentityPromises",
     "LeasePromises",
     "LogPromises",
     "OutboxPromises",
@@ -46,6 +49,7 @@ __all__ = [
     "RefusingPromises",
     "SnapshotPromises",
     "StorePromises",
+    "TakingOverPromises",
     "TenantPromises",
     "TimerPromises",
     "World",
@@ -62,7 +66,9 @@ class StorePromises(
     LogPromises,
     HostileTextPromises,
     TenantPromises,
+    IdentityPromises,
     LeasePromises,
+    TakingOverPromises,
     AttemptPromises,
     QueuePromises,
     TimerPromises,

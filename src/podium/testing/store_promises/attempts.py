@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from podium.errors import RunNotFound, StaleFence
-from podium.log.leases import AttemptClaim, Fence, WakeUp
+from podium.log.ids import RunId
+from podium.log.leases import IN_LINE, AttemptClaim, Fence, HeldLease, WakeUp
 from podium.ports.store import StartedAttempt
-from podium.testing.events import event
+from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
 
 _DUE = "2020-01-01T00:00:00.000000Z"
@@ -188,5 +189,42 @@ class AttemptPromises:
                 drop_wake_ups=["one"],
             )
             assert [one.key for one in await world.other.due("2030-01-01T00:00:00.000000Z")] == ["two"]
+
+        world.run(scenario())
+
+    def test_others_see_which_attempts_of_a_run_are_held(self, world: World) -> None:
+        async def scenario() -> None:
+            with pytest.raises(RunNotFound):
+                await world.store.held_attempts(R1)
+            await world.store.create_run(new_run("r1"), [])
+            assert await world.other.held_attempts(R1) == []
+            lease = await world.store.claim(R1, owner="driver", ttl=None)
+            assert lease is not None
+            assert await world.store.claim(R1, owner="driver", ttl=None, attempt=IN_LINE) is not None
+            assert await world.other.held_attempts(R1) == []
+            claims = (_claim("w", "b"), _claim("v", "a", 2), _claim("v", "a"), _claim("u", "c", ttl=TTL / 2))
+            leases = [
+                (await world.store.start_attempt(R1, [], fence=lease.fence, claim=claim)).lease
+                for claim in claims
+            ]
+            await started(world.store, "r2")
+            assert await world.store.claim(RunId("r2"), owner="w", ttl=TTL, attempt="a|9") is not None
+            held = await world.other.held_attempts(R1)
+            assert [(one.lease.fence.attempt, one.lease.owner, one.is_live) for one in held] == [
+                *(("a|1", "v", True), ("a|2", "v", True), ("b|1", "w", True), ("c|1", "u", True))
+            ]
+            assert [one.lease.fence for one in held] == [
+                Fence(1, name) for name in ("a|1", "a|2", "b|1", "c|1")
+            ]
+            # One is released, one lapses. What was seen is enough to release another.
+            assert leases[0] is not None
+            await world.store.release(leases[0])
+            world.pass_time(16)
+            left: list[HeldLease] = await world.other.held_attempts(R1)
+            assert [one.lease.fence.attempt for one in left] == ["a|1", "a|2"]
+            await world.other.release(left[0].lease)
+            assert [one.lease.fence.attempt for one in await world.store.held_attempts(R1)] == ["a|2"]
+            await world.store.append(R1, [event("r1", "RunFailed")], fence=lease.fence)
+            assert await world.other.held_attempts(R1) == []
 
         world.run(scenario())
