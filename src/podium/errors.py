@@ -81,9 +81,9 @@
     ├── ReplayMiss                   runtime/tasks/recordings.py     the recording has no answer to this question
     ├── RecordingUnusable            runtime/tasks/recordings.py     a folder or file that cannot be used as a recording
     ├── RunExists                    engines/creation.py             the run id is taken
-    ├── EngineUnavailable            engines/temporal/client.py      the server of an engine does not answer
-    ├── EngineRefused                engines/temporal/client.py      unknown namespace, or credentials that are refused
-    ├── NoWorker                     engines/temporal/client.py      no worker serves the queue of a run
+    ├── EngineUnavailable            engines/errors.py               the server of an engine does not answer
+    ├── EngineRefused                engines/errors.py               unknown namespace, or credentials that are refused
+    ├── NoWorker                     engines/errors.py               no worker serves the queue of a run
     ├── NotItsExecution              engines/temporal/opening.py     an execution of a run that it was not started for
     ├── ExecutionExists              engines/temporal/client.py      the id of the execution is in use on the server
     ├── OtherRules                   engines/hosting.py              started by a version that decides differently

@@ -250,7 +250,7 @@ _ON_TEMPORAL: Final[list[Fault]] = [
     fault(
         "EN16",
         "a worker that was killed still serves its queue",
-        body(f"{_TEMPORAL}/worker_names.py:is_gone", "return False"),
+        body("engines/worker_names.py:is_gone", "return False"),
     ),
     fault(
         "EN17",

@@ -5,6 +5,7 @@ from typing import Final
 from podium.errors import PodiumError
 
 _MODULES: Final = {
+    "conductor": ("httpx2",),
     "http": ("httpx2", "httpcore2"),
     "signing": ("cryptography",),
     "temporal": ("temporalio",),

@@ -7,11 +7,9 @@ import sys
 
 import pytest
 
-from podium.engines.temporal.worker_names import is_gone, worker_name
+from podium.engines.worker_names import is_gone, worker_name
 
-_NAME = (
-    "from podium.engines.temporal.worker_names import worker_name; print(worker_name(), flush=True); input()"
-)
+_NAME = "from podium.engines.worker_names import worker_name; print(worker_name(), flush=True); input()"
 
 
 @pytest.mark.rule("EN16")

@@ -14,12 +14,13 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
+from podium.engines.errors import EngineRefused, EngineUnavailable, NoWorker
 from podium.engines.temporal.attributes import attributes_of
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.converter import data_converter
 from podium.engines.temporal.messages import RunArgs
 from podium.engines.temporal.names import Queues, workflow_id, workflow_type
-from podium.engines.temporal.worker_names import is_gone
+from podium.engines.worker_names import is_gone
 from podium.errors import InvalidConfiguration, PodiumError
 from podium.log.events import RunIdentity
 from podium.ports.store import Contents
@@ -34,24 +35,6 @@ _LOOK_SECONDS: Final = 0.25
 _POLL_SECONDS: Final = 75.0
 # How long a decision may take before another worker is asked; a worker that was killed is noticed after it.
 _TASK_TIMEOUT: Final = timedelta(seconds=5)
-
-
-class EngineUnavailable(PodiumError):
-    """The server of an engine does not answer, or not as it should."""
-
-    code = "ENGINE_UNAVAILABLE"
-
-
-class EngineRefused(PodiumError):
-    """The server of an engine does not accept this client."""
-
-    code = "ENGINE_REFUSED"
-
-
-class NoWorker(PodiumError):
-    """A run would wait for ever: no worker serves its queue."""
-
-    code = "NO_WORKER"
 
 
 class ExecutionExists(PodiumError):

@@ -27,8 +27,8 @@ from podium.engines.temporal.names import Queues
 from podium.engines.temporal.nudging import Nudger
 from podium.engines.temporal.opening import Opening, PlanOf
 from podium.engines.temporal.sandbox import RunSandbox
-from podium.engines.temporal.worker_names import worker_name
 from podium.engines.temporal.workflow import RunWorkflow
+from podium.engines.worker_names import worker_name
 from podium.errors import PodiumError, StoreUnavailable
 from podium.log.engines import TEMPORAL
 from podium.log.runs import Run

@@ -1,4 +1,4 @@
-"""The only module that knows `httpx2`: requests whose every connection goes to an address that was checked.
+"""The only module of tasks that knows `httpx2`: requests whose every connection goes to an address that was checked.
 
 The host's name is resolved here, once, and the connection goes to the very address that was looked at: a name server
 that answers differently the second time gains nothing. Proxies of the environment are not used; they would resolve

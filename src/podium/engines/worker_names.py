@@ -1,4 +1,4 @@
-"""What a worker is called on the server. Five of the six events that a step has in a history repeat it: it is short.
+"""What a worker is called on a server. In a history of Temporal most events of a step repeat it, so it is short.
 
 PID@HOST:PLACESTART    the place is a mark of the boot and of the namespace that numbers processes
 """

@@ -1,0 +1,17 @@
+"""Podium on Conductor: a run is one execution with one task, which a worker keeps while it decides.
+
+    connection   where the server is                             names     of definitions, domains and signals
+    client       the calls of its REST interface                 answers   what it answers, as types
+    definitions  task and workflow definitions, and their version
+    transport    HTTP, and what a person reads when it fails     workers   does one serve a task domain?
+
+The log stays in Podium's store. Conductor holds one execution per run, queues and timeouts, and what its own page
+shows.
+"""
+
+from typing import Final
+
+# Options of every command that drives runs, also of those on the local engine: so they are here, and not in
+# `connection.py`.
+DEFAULT_URL: Final = "http://127.0.0.1:8080"
+DEFAULT_QUEUE: Final = "podium"

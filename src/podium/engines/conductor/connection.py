@@ -1,0 +1,68 @@
+"""Where a Conductor server is, and how to prove who asks. Without `httpx2`: commands know it before they need that."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from podium.engines.conductor import DEFAULT_QUEUE, DEFAULT_URL
+from podium.errors import InvalidConfiguration
+
+
+class Connection(msgspec.Struct, frozen=True):
+    """Where a server is, and how to prove who asks. The URL is that of the server, without `/api`."""
+
+    url: str = DEFAULT_URL
+    queue: str = DEFAULT_QUEUE
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "url", server_url(self.url))
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Connection({self.url!r}, {self.queue!r})"
+
+    def facts(self) -> dict[str, Any]:
+        """What is kept with a run, so that others find the server; nothing secret."""
+        return {"url": self.url, "queue": self.queue}
+
+    @classmethod
+    def of_facts(cls, facts: Mapping[str, Any], token: str | None) -> "Connection":
+        """To the server that a run was started on."""
+        given = {name: facts[name] for name in ("url", "queue") if name in facts}
+        return cls(**given, token=token)
+
+    def worker_command(self) -> str:
+        return f"podium worker --engine conductor --url {self.url} --queue {self.queue}"
+
+    @property
+    def place(self) -> str:
+        return f"Conductor at {self.url}"
+
+
+def server_url(given: str) -> str:
+    """In one spelling. Raises `InvalidConfiguration` for what is not the URL of a server."""
+    reason = _reason_against(given)
+    if reason is not None:
+        raise InvalidConfiguration(
+            f"the URL of the Conductor server {reason}; give one like {DEFAULT_URL} (--url or PODIUM_CONDUCTOR_URL)"
+        )
+    return given.rstrip("/").removesuffix("/api").rstrip("/")
+
+
+def _reason_against(given: str) -> str | None:
+    try:
+        parts = urlsplit(given)
+        port_is_valid = parts.port is None or parts.port > 0
+    except ValueError:
+        return f"{given!r} is not valid"
+    if parts.username is not None or parts.password is not None:
+        # Not quoted: it would show the password.
+        return "must not contain a user or password (a token belongs in --token-file)"
+    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_valid:
+        return f"{given!r} is not valid"
+    if parts.query or parts.fragment or any(character.isspace() for character in given):
+        return f"{given!r} is not valid"
+    return None

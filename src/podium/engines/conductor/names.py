@@ -1,0 +1,91 @@
+"""Names on a Conductor server.
+
+Those of definitions carry the id of the store, so that two installations on one server do not take each other's tasks.
+The files of a run are on one host, so its tasks go to a task domain of that host; with `--shared-runs` to one that all
+workers who see the folder have in common. A domain also says which rules a worker must have.
+"""
+
+from hashlib import sha256
+from typing import Any, Final
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+
+from podium.log.engines import CONDUCTOR
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.machine.machine import RULES_VERSION
+
+_STORE_DIGITS: Final = 12
+_EXECUTION_PREFIX: Final = "podium-"
+
+
+def workflow_id(run_id: str) -> str:
+    """As the engine reference of a run has it: Conductor makes the ids of executions itself."""
+    return f"{_EXECUTION_PREFIX}{run_id}"
+
+
+def run_id_of(workflow_id: str) -> RunId | None:
+    """None: a reference to something else."""
+    if not workflow_id.startswith(_EXECUTION_PREFIX):
+        return None
+    return RunId(workflow_id.removeprefix(_EXECUTION_PREFIX))
+
+
+def signal_id(execution: str, change: str) -> str:
+    """Of the signal for a change that was made in Conductor: the same change is the same signal."""
+    return str(uuid5(NAMESPACE_URL, f"podium:conductor:{execution}:{change}"))
+
+
+def engine_facts(run: Run) -> dict[str, Any]:
+    """What was kept with the run when it was created."""
+    facts = msgspec.json.decode(run.metadata).get(CONDUCTOR)
+    return facts if isinstance(facts, dict) else {}
+
+
+class Names(msgspec.Struct, frozen=True):
+    """Of the definitions of one store: two workflows, and the task of each."""
+
+    run: str
+    decider: str
+    step_run: str
+    step: str
+
+    @classmethod
+    def of_store(cls, store_id: str) -> "Names":
+        own = store_id[:_STORE_DIGITS]
+        return cls(
+            f"podium_run_{own}", f"podium_decider_{own}", f"podium_step_run_{own}", f"podium_step_{own}"
+        )
+
+
+class Domain(msgspec.Struct, frozen=True):
+    """The task domain of a run."""
+
+    name: str
+    # Where its files are; empty if all workers see them.
+    host: str
+    # Of the machine that decides.
+    rules: int = RULES_VERSION
+
+    @classmethod
+    def of_host(cls, queue: str, host: str) -> "Domain":
+        return cls(f"{queue}.r{RULES_VERSION}@{host}", host)
+
+    @classmethod
+    def of_shared_runs(cls, queue: str, mark: str) -> "Domain":
+        """Of runs in a folder that several hosts see: only workers that see the same one serve them."""
+        return cls(f"{queue}.r{RULES_VERSION}@{sha256(mark.encode()).hexdigest()[:8]}", "")
+
+    @classmethod
+    def of_run(cls, run: Run) -> "Domain | None":
+        """As it was kept when the run was created."""
+        kept = engine_facts(run).get("domain")
+        return msgspec.convert(kept, cls) if kept is not None else None
+
+    def facts(self) -> dict[str, Any]:
+        return {"domain": msgspec.to_builtins(self)}
+
+    def tasks(self, names: Names) -> dict[str, str]:
+        """As an execution is started with it (`taskToDomain`)."""
+        return {names.decider: self.name, names.step: self.name}
