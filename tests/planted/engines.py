@@ -129,6 +129,11 @@ _WORKERS: Final[list[Fault]] = [
     ),
     fault(
         "EN07",
+        "a stopped attempt is its worker's until the lease lapses",
+        drop(f"{_ATTEMPT}._conclude", "await self._lease.release()"),
+    ),
+    fault(
+        "EN07",
         "an attempt that was stopped before it started does its work",
         swap(f"{_ATTEMPT}._under_lease", "self._reason is not None or self._stop.is_asked", "False"),
     ),

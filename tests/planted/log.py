@@ -629,6 +629,25 @@ FAULTS: Final[list[Fault]] = [
         swap(f"{_MEMORY}.claim", "held.owner == owner", "True"),
     ),
     fault(
+        "G45",
+        "the end of an attempt that a worker holds is recorded under the lease of the run",
+        body("stores/rules.py:check_ends", "return"),
+    ),
+    fault(
+        "G45",
+        "a lease is taken over from any owner",
+        swap(f"{_MEMORY}.claim", "held.owner == takes_over", "takes_over is not None"),
+    ),
+    fault(
+        "G47",
+        "a run that is taken over needs a free slot",
+        swap(
+            f"{_MEMORY}.claim",
+            "held.owner == takes_over",
+            "held.owner == takes_over and not self._full_limit(_scopes_of_row(kept.row))",
+        ),
+    ),
+    fault(
         "G47",
         "a lease that never lapses takes no slot",
         swap(

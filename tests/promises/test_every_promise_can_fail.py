@@ -150,6 +150,16 @@ CHANGES = [
         arguments={"seed": 0},
     ),
     Change(
+        "an_attempt_that_a_worker_holds_is_ended_under_its_lease_only",
+        drop("stores/memory.py:MemoryStore.append", "rules.check_ends(...)"),
+        arguments={"kind": "StepFailed"},
+    ),
+    Change(
+        "an_attempt_that_no_worker_holds_is_ended_under_the_lease_of_the_run",
+        swap("stores/memory.py:MemoryStore.append", "self._is_live(kept, name)", "name in kept.leases"),
+        arguments={"how": "lapsed"},
+    ),
+    Change(
         "others_see_which_attempts_of_a_run_are_held",
         swap(
             "stores/memory.py:MemoryStore.held_attempts",

@@ -155,8 +155,8 @@ class EventLog(Protocol):
 
         Duplicates are looked up first and returned to anybody. If anything new is left and the fence is not the
         current one: `StaleFence`. If `after` is given and is not the run's newest record: `LogMoved`, with the
-        records in between. Wake-ups are set and dropped in the same transaction, also if there are no events; the end
-        of a run drops them all.
+        records in between. If it ends an attempt whose lease is live under the run's lease: `StaleFence`. Wake-ups are
+        set and dropped in the same transaction, also if there are no events; the end of a run drops them all.
 
         `audit` is recorded in the same transaction, also if there are no events; not if all events are duplicates:
         the append that stored them recorded the decision.

@@ -188,6 +188,8 @@ class EngineAttempt:
             raise self._reason
         if result is None or (code == _STOPPED and self._stop.is_asked):
             facts = result.payload if result is not None else {}
+            # Its end is recorded under the lease of the run, which the store refuses while a worker holds the attempt.
+            await self._lease.release()
             return AttemptEnd(self._before, stopped={name: facts[name] for name in facts if name != "error"})
         return await self._record_end(result)
 

@@ -180,6 +180,7 @@ class MemoryStore:
         rules.check_fence(run_id, fresh, fence, current)
         if after is not None and after != kept.row.head:
             raise LogMoved(run_id, kept.log[bisect_right(kept.log, after, key=_seq) :])
+        rules.check_ends(fresh, fence, lambda name: self._is_live(kept, name))
         if kept.row.needs_approval and rules.opens(kept.row.status, fresh):
             approval = kept.by_key.get(rules.key_of_approval(kept.row.identity))
             rules.check_approved(kept.row.identity, fresh, approval.payload if approval is not None else None)

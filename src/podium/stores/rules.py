@@ -25,11 +25,11 @@ from podium.errors import (
 from podium.log.events import EventRecord, EventType, EventWrite, RunIdentity, check_write, is_key
 from podium.log.ids import RunId
 from podium.log.keys import RUN_SLOT, key_v1, keys_of_other_ends
-from podium.log.leases import AttemptClaim, Fence, may_write
+from podium.log.leases import AttemptClaim, Fence, attempt_name, may_write
 from podium.log.payloads import RunApproved, RunStarted, read_as
 from podium.log.runs import NewRun, Run, RunQuery, request_id_of
 from podium.log.times import Timestamp
-from podium.log.transitions import EXCLUDED_BY, STEP_ENDS, TERMINAL, RunStatus, run_status_after
+from podium.log.transitions import EXCLUDED_BY, STEP_ENDS, TASK_ENDS, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import AppendedEvent, SlotLine
 
 # Rows of the outbox in one transaction when a bus is filled or removed: others get their turn in between.
@@ -144,6 +144,24 @@ def check_fence(run_id: str, fresh: Sequence[EventWrite], fence: Fence | None, c
         if not may_write(write.event_type, write.step_id, write.logical_attempt_id, fence):
             raise StaleFence(
                 f"{write.event_type} may only be recorded by the holder of the lease; claim run {run_id!r} first"
+            )
+
+
+def ended_attempt(write: EventWrite, fence: Fence | None) -> str | None:
+    """The attempt that this write would end under the lease of its run: its lease must not be a worker's then."""
+    if write.event_type not in TASK_ENDS or write.step_id is None or fence is None or fence.attempt:
+        return None
+    return attempt_name(write.step_id, write.logical_attempt_id)
+
+
+def check_ends(fresh: Sequence[EventWrite], fence: Fence | None, is_held: Callable[[str], bool]) -> None:
+    """An attempt that a worker carries out is ended by this worker. `is_held`: whether its lease is live."""
+    for write in fresh:
+        name = ended_attempt(write, fence)
+        if name is not None and is_held(name):
+            raise StaleFence(
+                f"{write.event_type} of attempt {write.logical_attempt_id} of {write.step_id!r} may only be recorded "
+                "under the lease of that attempt, which a worker holds; wait for its end, or stop the worker first"
             )
 
 

@@ -545,6 +545,32 @@ def test_a_stopped_attempt_ends_its_processes_and_leaves_its_end_to_the_caller(t
 
 
 @pytest.mark.rule("EN07")
+@pytest.mark.parametrize("before_it_started", [False, True])
+def test_the_caller_can_end_an_attempt_as_soon_as_it_is_stopped_and_not_before(
+    tmp_path: Path, before_it_started: bool
+) -> None:
+    async def test() -> None:
+        async with started_run(tmp_path, hanging("A")) as run:
+            # It does not lapse in this test.
+            worker, stop = run.worker(lease=timedelta(seconds=300)), StopRequest()
+            if before_it_started:
+                stop.ask()
+            performing = asyncio.create_task(worker.perform(run.order("A"), run.lease.fence, stop))
+            end = EventDraft("StepFailed", "A", 1)
+            if not before_it_started:
+                await until(run.file("pidA").exists)
+                with pytest.raises(StaleFence, match="under the lease of that attempt"):
+                    await worker.write(run.run_id, run.lease.fence, [end])
+                stop.ask()
+            assert (await performing).stopped is not None
+            await worker.write(run.run_id, run.lease.fence, [end])
+            assert await run.of_step("A") == [("StepStarted", 1), ("StepFailed", 1)]
+            await worker.close()
+
+    scenario(test)
+
+
+@pytest.mark.rule("EN07")
 def test_a_forced_stop_kills_immediately(tmp_path: Path) -> None:
     async def test() -> None:
         script = "trap '' TERM; sleep 300 & echo $! > child; echo $$ > pid; while :; do sleep 0.05; done"

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 # What an append has to know, under the locks of the run.
 _OPEN: Final = f"""
-SELECT {RUN}, o.moment, o.generation, o.has_buses, o.repeated
-  FROM open_run(%s, %s, %s, %s, %s, %b::bytea[]) o, LATERAL (SELECT (o.run).*) r
+SELECT {RUN}, o.moment, o.generation, o.has_buses, o.repeated, o.held
+  FROM open_run(%s, %s, %s, %s, %s, %b::bytea[], %b::text[]) o, LATERAL (SELECT (o.run).*) r
 """
 _KNOWN: Final = f"SELECT {EVENT} FROM events e WHERE e.run = %s AND e.run_seq = ANY(%s::bigint[])"
 # Also from the same owner: what it did before is fenced off.
@@ -105,6 +105,8 @@ class _Opened(NamedTuple):
     has_buses: bool
     # The runSeq of events whose keys were asked for.
     repeated: list[int]
+    # The attempts that the append would end under the run's lease, and that are held.
+    held: list[str]
 
 
 async def append(
@@ -213,7 +215,8 @@ async def _open_for(
 ) -> _Opened:
     """The run, with what is in the log under the keys of the writes and these."""
     own = [bytes.fromhex(write.idempotency_key) for write in writes]
-    return await _open_run(connections, connection, run_id, fence, [*own, *keys])
+    ended = [name for write in writes if (name := rules.ended_attempt(write, fence)) is not None]
+    return await _open_run(connections, connection, run_id, fence, [*own, *keys], ended)
 
 
 async def _repeated(connection: Connection, run: _Opened) -> dict[str, EventRecord]:
@@ -245,6 +248,7 @@ async def _append(
     if after is not None and after != run.row.head:
         missed = await connection.execute(_READ, [run_id, after, None], binary=True)
         raise LogMoved(run_id, records_of(run.row.identity, await missed.fetchall()))
+    rules.check_ends(fresh, fence, run.held.__contains__)
     if run.row.needs_approval and rules.opens(run.row.status, fresh):
         rules.check_approved(run.row.identity, fresh, await _approval_of(connection, run))
     stored: Sequence[EventRecord] = ()
@@ -301,16 +305,21 @@ async def _identity(connections: Connections, connection: Connection, run_id: st
 
 
 async def _open_run(
-    connections: Connections, connection: Connection, run_id: str, fence: Fence | None, keys: list[bytes]
+    connections: Connections,
+    connection: Connection,
+    run_id: str,
+    fence: Fence | None,
+    keys: list[bytes],
+    ended: Sequence[str] = (),
 ) -> _Opened:
     locks = [connections.schema_version, connections.key("store"), connections.key("run", run_id)]
-    asked = [*locks, run_id, fence.attempt if fence is not None else "", keys]
+    asked = [*locks, run_id, fence.attempt if fence is not None else "", keys, list(ended)]
     found = await (await connection.execute(_OPEN, asked, binary=True)).fetchone()
     if found is None or found[0] is None:
         raise RunNotFound(run_id)
-    *columns, now, generation, has_buses, repeated = found
+    *columns, now, generation, has_buses, repeated, held = found
     number, row = run_of(tuple(columns))
-    return _Opened(number, row, now, generation, has_buses, repeated)
+    return _Opened(number, row, now, generation, has_buses, repeated, held or [])
 
 
 async def _store(
@@ -394,7 +403,7 @@ async def create_run(
                 raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
         tenant = "INSERT INTO tenants (tenant_id) VALUES (%s) ON CONFLICT DO NOTHING"
         await connection.execute(tenant, [run.tenant_id])
-        opened = _Opened(number, row, now, None, has_buses, [])
+        opened = _Opened(number, row, now, None, has_buses, [], [])
         fresh = rules.new_writes(writes, {})
         if row.needs_approval and rules.opens(row.status, fresh):
             rules.check_approved(run, fresh, None)

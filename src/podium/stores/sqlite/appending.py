@@ -47,27 +47,32 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 KnownRuns = dict[str, tuple[int, RunIdentity]]
 _MAX_KNOWN_RUNS: Final = 10_000
 
-# Of one write: whether its key is known, how its run stands, who holds the lease. `(SELECT ?)` hides the parameter from
+# Of one write: whether its key is known, how its run stands, who holds the lease, whether it ends an attempt under the
+# run's lease although the attempt has an owner. `(SELECT ?)` hides the parameter from
 # the planner, which would otherwise compare it with the condition of a partial index and plan anew for every value.
 _LOOK_UP_ONE: Final = (
     "SELECT 0, EXISTS (SELECT 1 FROM events WHERE run = number AND key = ?), status, head, "
     "(SELECT generation FROM leases WHERE run = number AND attempt = (SELECT ?) AND owner <> ''), "
-    "EXISTS (SELECT 1 FROM buses) FROM runs WHERE number = ? AND run_id = ?"
+    "EXISTS (SELECT 1 FROM buses), "
+    "EXISTS (SELECT 1 FROM leases WHERE run = number AND attempt = (SELECT ?) AND owner <> '') "
+    "FROM runs WHERE number = ? AND run_id = ?"
 )
 
 
 def _look_up_many(asked: int) -> str:
     """The same of several writes; each row begins with the place of its write, and no row means no such run."""
-    places = ", ".join(f"({place}, ?, ?, ?, ?)" for place in range(asked))
+    places = ", ".join(f"({place}, ?, ?, ?, ?, ?)" for place in range(asked))
     return (
-        f"WITH asked (place, key, attempt, run, run_id) AS (VALUES {places}) "
+        f"WITH asked (place, key, attempt, ended, run, run_id) AS (VALUES {places}) "
         "SELECT place, EXISTS (SELECT 1 FROM events e WHERE e.run = number AND e.key = asked.key), status, head, "
         "(SELECT generation FROM leases l WHERE l.run = number AND l.attempt = asked.attempt AND owner <> ''), "
-        "EXISTS (SELECT 1 FROM buses) FROM asked CROSS JOIN runs r ON r.number = asked.run AND r.run_id = asked.run_id"
+        "EXISTS (SELECT 1 FROM buses), "
+        "EXISTS (SELECT 1 FROM leases l WHERE l.run = number AND l.attempt = asked.ended AND owner <> '') "
+        "FROM asked CROSS JOIN runs r ON r.number = asked.run AND r.run_id = asked.run_id"
     )
 
 
-_VALUES_OF_ONE: Final = 4
+_VALUES_OF_ONE: Final = 5
 # Few sizes, so that SQLite keeps the statements; larger ones are not faster.
 _LOOK_UP: Final = {asked: _look_up_many(asked) for asked in (16, 8, 4, 2)} | {1: _LOOK_UP_ONE}
 # Most events leave the status as it is; not to mention it spares the indexes that depend on it.
@@ -125,9 +130,10 @@ def _look_up(db: apsw.Connection, appends: Sequence[Append], known_runs: KnownRu
         number, _ = known_runs.get(append.run_id) or _find_run(db, append.run_id, known_runs)
         attempt = append.fence.attempt if append.fence is not None else None
         for write in append.writes:
-            asked += (unhexlify(write.idempotency_key), attempt, number, append.run_id)
+            ended = rules.ended_attempt(write, append.fence)
+            asked += (unhexlify(write.idempotency_key), attempt, ended, number, append.run_id)
         if not append.writes:
-            asked += (None, attempt, number, append.run_id)
+            asked += (None, attempt, None, number, append.run_id)
     count = len(asked) // _VALUES_OF_ONE
     found: list[_Found | None] = [None] * count
     start = 0
@@ -168,7 +174,7 @@ def _append(
     first = found[place]
     if first is None:
         raise RunNotFound(append.run_id)
-    _, is_first_known, status_text, head, held, has_buses = first
+    _, is_first_known, status_text, head, held, has_buses, is_owned = first
     number, run = known_runs[append.run_id]
     writes = append.writes
     known: dict[str, EventRecord] = {}
@@ -189,6 +195,8 @@ def _append(
         return rules.outcome(writes, known, ())
     rules.check_fence(append.run_id, fresh, append.fence, held)
     _check_after(db, number, run, append, head)
+    if is_owned or len(writes) > 1:
+        _check_ends(db, at, number, append, fresh, found[place : place + len(writes)])
     before = _STATUS[status_text]
     status = rules.status_after(before, fresh)
     if status is not before and rules.opens(before, fresh):
@@ -210,6 +218,22 @@ def _append(
     if append.audit:
         _record_audit(db, append)
     return rules.outcome(writes, known, stored)
+
+
+def _check_ends(
+    db: apsw.Connection,
+    at: Moment,
+    number: int,
+    append: Append,
+    fresh: Sequence[EventWrite],
+    rows: Sequence[_Found | None],
+) -> None:
+    if any(row is not None and row[-1] for row in rows):
+        rules.check_ends(
+            fresh,
+            append.fence,
+            lambda name: ownership.live_lease(db, at, number, append.run_id, name) is not None,
+        )
 
 
 def _record_audit(db: apsw.Connection, append: Append) -> None:

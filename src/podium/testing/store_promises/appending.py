@@ -84,9 +84,9 @@ class AppendingPromises:
     ) -> None:
         async def scenario() -> None:
             lease = await started(world.store)
+            end = await world.store.append(R1, [event("r1", first, "a", 2, n=1)], fence=lease.fence)
             attempt = await world.store.claim(R1, owner="worker", ttl=TTL, attempt="a|2")
             assert attempt is not None
-            end = await world.store.append(R1, [event("r1", first, "a", 2, n=1)], fence=lease.fence)
             # Another attempt, another step, and what is no end stand beside it.
             beside = [
                 event("r1", second, "a", 1),

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from podium.errors import RunNotFound, StaleFence
+from podium.errors import LogMoved, RunNotFound, StaleFence
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, AttemptClaim, Fence, HeldLease, WakeUp
 from podium.ports.store import StartedAttempt
@@ -139,7 +139,8 @@ class AttemptPromises:
             lease = await started(world.store)
             start = [event("r1", "StepStarted", "a")]
             mine = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim())
-            await world.store.append(R1, [event("r1", kind, "a")], fence=lease.fence)
+            assert mine.lease is not None
+            await world.store.append(R1, [event("r1", kind, "a")], fence=mine.lease.fence)
             again = await world.other.start_attempt(R1, start, fence=lease.fence, claim=_claim("b"))
             assert again.end is not None
             assert (again.end.event_type, again.end.run_seq) == (kind, 4)
@@ -189,6 +190,56 @@ class AttemptPromises:
                 drop_wake_ups=["one"],
             )
             assert [one.key for one in await world.other.due("2030-01-01T00:00:00.000000Z")] == ["two"]
+
+        world.run(scenario())
+
+    @pytest.mark.parametrize("kind", ["StepCompleted", "StepFailed", "StepInterrupted"])
+    def test_an_attempt_that_a_worker_holds_is_ended_under_its_lease_only(
+        self, world: World, kind: str
+    ) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            start = [event("r1", "StepStarted", "a"), event("r1", "StepStarted", "b")]
+            mine = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim())
+            assert mine.lease is not None
+            end, of_b = event("r1", kind, "a"), event("r1", "StepFailed", "b")
+            for writes in ([end], [of_b, end], [end, of_b]):
+                for after in (None, 4):
+                    with pytest.raises(StaleFence):
+                        await world.other.append(R1, writes, fence=lease.fence, after=after)
+            with pytest.raises(StaleFence):
+                await world.other.start_attempt(R1, [end], fence=lease.fence, claim=_claim(step="b"))
+            # What else the run decides is recorded: another attempt of the step, the end of another step.
+            others = [of_b, event("r1", kind, "a", 2), event("r1", "StepStarted", "a", 3)]
+            await world.other.append(R1, others, fence=lease.fence, after=4)
+            # A driver that has missed something learns that first.
+            with pytest.raises(LogMoved):
+                await world.other.append(R1, [end], fence=lease.fence, after=4)
+            await world.store.append(R1, [event("r1", "StepCompleted", "a")], fence=mine.lease.fence)
+            # Later it is a duplicate, for every caller.
+            (again,) = await world.other.append(R1, [event("r1", "StepCompleted", "a")], fence=lease.fence)
+            assert again.duplicate
+
+        world.run(scenario())
+
+    @pytest.mark.parametrize("how", ["released", "lapsed"])
+    def test_an_attempt_that_no_worker_holds_is_ended_under_the_lease_of_the_run(
+        self, world: World, how: str
+    ) -> None:
+        async def scenario() -> None:
+            lease = await started(world.store)
+            lease = await world.store.renew(lease, ttl=None) or lease
+            start = [event("r1", "StepStarted", "a")]
+            mine = await world.store.start_attempt(R1, start, fence=lease.fence, claim=_claim())
+            assert mine.lease is not None
+            if how == "released":
+                await world.store.release(mine.lease)
+            else:
+                world.pass_time(31)
+            await world.other.append(R1, [event("r1", "StepFailed", "a")], fence=lease.fence)
+            late = event("r1", "StepCompleted", "a")
+            (answer,) = await world.store.append(R1, [late], fence=mine.lease.fence)
+            assert (answer.record.event_type, answer.duplicate) == ("StepFailed", True)
 
         world.run(scenario())
 
