@@ -526,7 +526,7 @@ def test_no_work_starts_before_its_start_is_in_the_log(tmp_path: Path) -> None:
 @pytest.mark.rule("EN07")
 def test_a_stopped_attempt_ends_its_processes_and_leaves_its_end_to_the_caller(tmp_path: Path) -> None:
     async def test() -> None:
-        script = "echo partial; trap 'touch asked; exit 3' TERM; echo $$ > pid; while :; do sleep 0.05; done"
+        script = "echo partial; trap ': > asked; exit 3' TERM; echo $$ > pid; while :; do sleep 0.05; done"
         async with started_run(tmp_path, sh(script)) as run:
             worker, stop = run.worker(), StopRequest()
             performing = asyncio.create_task(worker.perform(run.order("A"), run.lease.fence, stop))
