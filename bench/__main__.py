@@ -27,6 +27,7 @@ _BENCHMARKS = (
     "resuming",
     "agents",
     "temporal",
+    "conductor",
 )
 
 

@@ -177,6 +177,11 @@ async def _check_changes(server: ConductorServer) -> None:
         assert await client.pause(execution)
         assert await desk.status_of(execution) == "PAUSED"
         assert (await client.executions([execution]))[execution].status == "PAUSED"
+        assert await client.running(desk.names.run, VERSION) == [execution]
+        assert await client.correlated(desk.names.run, "run-1") == []
+        assert [one.status for one in await client.correlated(desk.names.run, "run-1", closed=True)] == [
+            "PAUSED"
+        ]
         assert await client.resume(execution)
         assert not await client.retry(execution)
         assert await client.terminate(execution, "not needed")
@@ -184,6 +189,7 @@ async def _check_changes(server: ConductorServer) -> None:
         assert ended is not None
         assert (ended.status, ended.reason_for_incompletion) == ("TERMINATED", "not needed")
         assert not ended.is_open
+        assert await client.running(desk.names.run, VERSION) == []
         assert await client.correlated(desk.names.run, "run-1") == []
         assert len(await client.correlated(desk.names.run, "run-1", closed=True)) == 1
         assert not await client.pause(execution)
@@ -316,6 +322,45 @@ async def _check_forgeries(server: ConductorServer) -> None:
         await desk.client.terminate(execution, "by hand")
         assert await desk.client.update(task, answers.COMPLETED)
         assert await desk.status_of(execution) == "TERMINATED"
+
+
+async def _check_paused(server: ConductorServer) -> None:
+    async with _desk(server, response_timeout=_SHORT_TIMEOUT) as desk:
+        execution = await desk.start()
+        await desk.client.pause(execution)
+        task = await desk.take()
+        assert await desk.status_of(execution) == "PAUSED"
+        assert await desk.client.extend(task)
+        await asyncio.sleep(_SHORT_TIMEOUT + 1.5)
+        assert await desk.client.decide(execution)
+        assert (await desk.task_of(execution)).status == "IN_PROGRESS"
+        assert await desk.client.resume(execution)
+        assert (await desk.take()).retry_count == 1
+
+
+def test_a_paused_execution_hands_out_its_task_but_notices_no_dead_worker_until_it_is_resumed(
+    shared_conductor: ConductorServer,
+) -> None:
+    asyncio.run(_check_paused(shared_conductor))
+
+
+async def _check_retry(server: ConductorServer) -> None:
+    async with _desk(server) as desk:
+        execution = await desk.start()
+        task = await desk.take()
+        await desk.client.update(task, answers.IN_PROGRESS, callback_after=3600)
+        await desk.client.terminate(execution, "by hand")
+        assert await desk.client.retry(execution)
+        again = await desk.take()
+        assert (again.workflow_instance_id, again.domain) == (execution, desk.domain.name)
+        assert again.task_id != task.task_id
+        assert await desk.status_of(execution) == "RUNNING"
+
+
+def test_a_terminated_execution_that_is_retried_has_a_new_task_in_its_domain(
+    shared_conductor: ConductorServer,
+) -> None:
+    asyncio.run(_check_retry(shared_conductor))
 
 
 def test_updates_of_unknown_or_ended_tasks_change_nothing(shared_conductor: ConductorServer) -> None:

@@ -120,10 +120,15 @@ class ConductorClient:
         found = self._transport.decode(answer, _Summaries).bulk_successful_results
         return {one.workflow_id: one for one in found}
 
+    async def running(self, workflow: str, version: int) -> list[str]:
+        """The ids of all executions that are RUNNING or PAUSED."""
+        path = f"/api/workflow/running/{_part(workflow)}"
+        return await self._transport.get(path, list[str], {"version": str(version)})
+
     async def correlated(
         self, workflow: str, correlation_id: str, *, closed: bool = False, tasks: bool = False
     ) -> list[Execution]:
-        """Executions of this workflow, open ones only unless `closed`, started with this correlation id."""
+        """Executions of this workflow with this correlation id. Without `closed` only RUNNING ones: no PAUSED one."""
         params = {"includeClosed": _flag(closed), "includeTasks": _flag(tasks)}
         path = f"/api/workflow/{_part(workflow)}/correlated/{_part(correlation_id)}"
         return await self._transport.get(path, list[Execution], params)
