@@ -84,7 +84,7 @@
     ├── EngineUnavailable            engines/errors.py               the server of an engine does not answer
     ├── EngineRefused                engines/errors.py               unknown namespace, or credentials that are refused
     ├── NoWorker                     engines/errors.py               no worker serves the queue of a run
-    ├── NotItsExecution              engines/temporal/opening.py     an execution of a run that it was not started for
+    ├── NotItsExecution              engines/opening.py              an execution of a run that it was not started for
     ├── ExecutionExists              engines/temporal/client.py      the id of the execution is in use on the server
     ├── OtherRules                   engines/hosting.py              started by a version that decides differently
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept

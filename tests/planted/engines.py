@@ -11,8 +11,9 @@ _ATTEMPT = "runtime/engine_attempt.py:EngineAttempt"
 _RUNS = "runtime/hosted_runs.py:HostedRuns"
 _VIEWS = "runtime/followed_views.py:FollowedViews"
 _TEMPORAL = "engines/temporal"
-_WORKFLOW = f"{_TEMPORAL}/workflow.py:RunWorkflow"
-_OPENING = f"{_TEMPORAL}/opening.py:Opening"
+_WORKFLOW = f"{_TEMPORAL}/workflow.py:_WorkflowLoop"
+_LOOP = "engines/run_loop.py:RunLoop"
+_OPENING = "engines/opening.py:Opening"
 _QUEUES = f"{_TEMPORAL}/names.py:Queues"
 _PROMISES = "testing/engine_promises"
 
@@ -125,7 +126,7 @@ _WORKERS: Final[list[Fault]] = [
     fault(
         "EN07",
         "a stop does not reach an attempt of another worker",
-        swap(f"{_ATTEMPT}._start", "self._stop.is_asked or holders.is_gone(holder.owner)", "False"),
+        swap(f"{_ATTEMPT}._start", "self._takes_over or holders.is_gone(holder.owner)", "False"),
     ),
     fault(
         "EN07",
@@ -212,19 +213,17 @@ _ON_TEMPORAL: Final[list[Fault]] = [
         "the order of a step repeats its start",
         swap(f"{_TEMPORAL}/messages.py:AttemptArgs.of", "not before or before[-1] != start", "True"),
     ),
-    fault(
-        "EN13", "a run never continues in a new execution", body(f"{_WORKFLOW}._is_draining", "return False")
-    ),
+    fault("EN13", "a run never continues in a new execution", body(f"{_WORKFLOW}.may_start", "return True")),
     fault(
         "EN13",
         "nothing starts from the first suggestion on",
-        swap(f"{_WORKFLOW}._is_draining", "is_full or not self._attempts", "True"),
+        swap(f"{_WORKFLOW}.may_start", "not is_full and bool(self.attempts)", "False"),
     ),
     fault(
         "EN14",
         "attempts start after the timers are set",
         swap(
-            f"{_WORKFLOW}._act",
+            f"{_LOOP}._act",
             "for key in work.cancelled_timers: ...",
             "for timer in work.timers:\n    self._set_timer(timer)\nwork.timers = []\n"
             "for key in work.cancelled_timers:\n    self._drop_timer(key)",
@@ -312,7 +311,11 @@ _ON_TEMPORAL: Final[list[Fault]] = [
     fault(
         "EN20",
         "the lease of a run lapses",
-        swap(f"{_OPENING}._claim", ("async def claim() -> Lease | None: ...", "ttl=None"), "ttl=parts.lease"),
+        swap(
+            f"{_TEMPORAL}/opening.py:ExecutionOpening.open",
+            "Claimant(holders.workflow_owner(TEMPORAL, workflow_id))",
+            "Claimant(holders.workflow_owner(TEMPORAL, workflow_id), self._opening._parts.lease)",
+        ),
     ),
     fault(
         "EN20",
@@ -322,9 +325,13 @@ _ON_TEMPORAL: Final[list[Fault]] = [
     fault(
         "EN20",
         "a plan is refused without an alert",
-        drop(f"{_OPENING}.open", "await Alerting(...).raise_alert(...)"),
+        drop(f"{_OPENING}._refuse_plan", "await Alerting(...).raise_alert(...)"),
     ),
-    fault("EN20", "a run that has ended keeps its lease", body(f"{_OPENING}.close", "return")),
+    fault(
+        "EN20",
+        "a run that has ended keeps its lease",
+        body(f"{_TEMPORAL}/opening.py:ExecutionOpening.close", "return"),
+    ),
 ]
 
 FAULTS: Final = [*_FOLLOWING, *_WORKERS, *_ON_TEMPORAL]

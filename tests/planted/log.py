@@ -308,7 +308,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G11",
         "a worker loses the nudge for an approval",
-        swap("engines/temporal/opening.py:Opening._drop_wake_ups", "record.run_seq <= run.head", "True"),
+        swap("engines/opening.py:Opening._drop_wake_ups", "record.run_seq <= run.head", "True"),
     ),
     fault(
         "G11",

@@ -24,14 +24,14 @@ os._exit(0)
 """
 # Whatever is done in one step of the loop becomes commands in this order.
 _TIMERS_FIRST = """
-from podium.engines.temporal.workflow import RunWorkflow
-act = RunWorkflow._act
+from podium.engines.run_loop import RunLoop
+act = RunLoop._act
 async def changed(self, work):
     for timer in work.timers:
         self._set_timer(timer)
     work.timers = []
     await act(self, work)
-RunWorkflow._act = changed
+RunLoop._act = changed
 """
 # With the source that this process was given, which may have a planted fault.
 _PATH = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(Path(__file__).parents[2])]).strip(os.pathsep)

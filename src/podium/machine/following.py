@@ -20,7 +20,7 @@ What a host has to see to:
 - Whatever a worker returns is learned first; then `performed` is called.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -240,8 +240,12 @@ class Follower:
         self._answered.add(key)
         self._work.abandoned.append(Abandoned(*key, end))
 
-    def restart(self) -> None:
-        """The log was read to its end by a host that has done nothing yet: only what is owed now counts."""
+    def restart(self, carried_out_elsewhere: Collection[TaskKey] | None = None) -> None:
+        """The log was read to its end by a host that has done nothing yet: only what is owed now counts.
+
+        `carried_out_elsewhere`: attempts that workers have, or will get without this host. Given, every other attempt
+        that has started is ordered again, and its lease tells the worker whether another one may have begun it.
+        """
         self._work = Work(events=list(self._submitted), dropped=self._work.dropped)
         self._timers.clear()
         self._probes.clear()
@@ -251,7 +255,9 @@ class Follower:
             started = isinstance(command, RunTask | CancelTask) and self.machine.has_started(
                 command.path, command.attempt
             )
-            if isinstance(command, CancelTask) and started:
+            if carried_out_elsewhere is not None and started:
+                self._continue(command, carried_out_elsewhere)
+            elif isinstance(command, CancelTask) and started:
                 key = (command.path, command.attempt)
                 self._abandon(key, _stopped(key, stop_code(command)))
             elif isinstance(command, RunTask) and started and not command.step.idempotent:
@@ -259,6 +265,15 @@ class Follower:
                 self._abandon(key, EventDraft(EventType.STEP_INTERRUPTED, *key))
             else:
                 self._obey((command,))
+
+    def _continue(self, command: Command, elsewhere: Collection[TaskKey]) -> None:
+        """An attempt that has started."""
+        assert isinstance(command, RunTask | CancelTask)
+        key = (command.path, command.attempt)
+        if isinstance(command, CancelTask) or key in elsewhere:
+            self._queue.occupy((key,))
+        if isinstance(command, CancelTask) or key not in elsewhere:
+            self._obey((command,))
 
     # --- what is to be done -----------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from podium.log.drafts import LoggedEvent
 from podium.log.events import EventType, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence
+from podium.machine.answers import stopped_payload
 from podium.machine.commands import RunTask
 from podium.plan.changes import StepChange
 from podium.plan.overrides import changed
@@ -37,17 +38,27 @@ class WorkerStopped(PodiumError):
 
 
 class StopRequest:
-    """By which a caller asks for the end of an attempt; it may be asked again, with force."""
+    """By which a caller asks for the end of an attempt; it may be asked again, with force.
 
-    def __init__(self) -> None:
+    `waits_for_holder`: whoever holds the attempt learns of the stop from the log, and is given the time to answer it.
+    """
+
+    def __init__(self, *, waits_for_holder: bool = False) -> None:
         self.is_asked = False
         self.is_forced = False
+        self.waits_for_holder = waits_for_holder
+        # Why; then the worker itself records the end.
+        self.code: str | None = None
         self._listeners: list[Callable[[], None]] = []
 
-    def ask(self, *, force: bool = False) -> None:
-        """`force`: its processes are killed immediately, without a time in which they can end by themselves."""
+    def ask(self, *, force: bool = False, code: str | None = None) -> None:
+        """`force`: its processes are killed immediately, without a time in which they can end by themselves.
+
+        `code`: what the end says. Without it, the caller records the end.
+        """
         self.is_asked = True
         self.is_forced |= force
+        self.code = self.code or code
         for listener in list(self._listeners):
             listener()
 
@@ -123,13 +134,18 @@ class EngineAttempt:
             holder = started.holder
             if holder is None:
                 return started
-            if self._stop.is_asked or holders.is_gone(holder.owner):
+            if self._takes_over or holders.is_gone(holder.owner):
                 await self._writer.outlast(lambda: self._parts.store.release(holder))  # noqa: B023 - awaited here
                 continue
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self._wake.wait()
             self.check()
+
+    @property
+    def _takes_over(self) -> bool:
+        """Also from a worker that lives."""
+        return self._stop.is_asked and not self._stop.waits_for_holder
 
     def _was_started_before(self, started: StartedAttempt, writes: Sequence[EventWrite]) -> bool:
         """By another engine attempt. If StepStarted is ours, none was before us, however often we had to ask."""
@@ -187,11 +203,19 @@ class EngineAttempt:
             await self._release()
             raise self._reason
         if result is None or (code == _STOPPED and self._stop.is_asked):
-            facts = result.payload if result is not None else {}
-            # Its end is recorded under the lease of the run, which the store refuses while a worker holds the attempt.
-            await self._lease.release()
-            return AttemptEnd(self._before, stopped={name: facts[name] for name in facts if name != "error"})
+            payload = result.payload if result is not None else {}
+            facts = {name: payload[name] for name in payload if name != "error"}
+            if self._stop.code is None:
+                # Its end is recorded under the lease of the run, which the store refuses while a worker holds the
+                # attempt.
+                await self._lease.release()
+                return AttemptEnd(self._before, stopped=facts)
+            result = self._stopped(self._stop.code, facts)
         return await self._record_end(result)
+
+    def _stopped(self, code: str, facts: dict[str, Any]) -> TaskResult:
+        engine_attempt = self._lease.held.fence.generation
+        return TaskResult(EventType.STEP_FAILED, stopped_payload(code, facts), engine_attempt)
 
     async def _release(self) -> None:
         """So that another engine attempt need not wait for the lapse of the lease; if it has it already, nothing."""

@@ -9,7 +9,7 @@ import pytest
 from podium.engines.creation import create_run
 from podium.engines.parts import LocalParts
 from podium.engines.temporal.messages import OpenedRun, RunArgs
-from podium.engines.temporal.opening import Opening
+from podium.engines.temporal.opening import ExecutionOpening
 from podium.log.engines import TemporalRunRef
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
@@ -44,7 +44,7 @@ def opened(folder: Path, *keys: str) -> tuple[OpenedRun, list[EventRecord]]:
         async def plan_of(_run: Run, _contents: Contents) -> Plan:
             return plan
 
-        opening = Opening(parts, plan_of)
+        opening = ExecutionOpening(parts, plan_of)
         first = await opening.open(args, "podium-r1")
         if not first.is_over:
             await opening.open(args, "podium-r1")  # its worker may have been killed before it could answer

@@ -10,7 +10,7 @@ import pytest
 from podium.engines.creation import create_run
 from podium.engines.parts import LocalParts
 from podium.engines.temporal.messages import RunArgs
-from podium.engines.temporal.opening import Opening
+from podium.engines.temporal.opening import ExecutionOpening
 from podium.log.engines import TemporalRunRef
 from podium.log.events import EventRecord, EventType, encode_payload
 from podium.log.ids import RunId
@@ -42,7 +42,7 @@ class Waiting:
         self.plan: Plan = plan
         self.store = MemoryStore(VirtualClock())
         self.parts: LocalParts = local_engine(self.store, VirtualClock(), folder)._parts  # type: ignore[attr-defined]
-        self.opening = Opening(self.parts, self._plan_of)
+        self.opening = ExecutionOpening(self.parts, self._plan_of)
 
     async def _plan_of(self, _run: Run, _contents: Contents) -> Plan:
         return self.plan

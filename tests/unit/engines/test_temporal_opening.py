@@ -12,7 +12,7 @@ import pytest
 
 from podium.engines.creation import create_run
 from podium.engines.temporal.messages import RunArgs
-from podium.engines.temporal.opening import Opening
+from podium.engines.temporal.opening import ExecutionOpening
 from podium.log.engines import TemporalRunRef
 from podium.log.ids import RunId
 from podium.operations.workflows import load_workflow
@@ -29,7 +29,7 @@ _WORKFLOW = "podium-r1"
 
 
 @asynccontextmanager
-async def _created(folder: Path) -> AsyncIterator[tuple[Store, Opening]]:
+async def _created(folder: Path) -> AsyncIterator[tuple[Store, ExecutionOpening]]:
     """A run that no execution has opened yet."""
     source = json.dumps(
         {"version": "2.0", "name": "w", "steps": [{"name": "A", "command": ["true"]}]}
@@ -42,7 +42,7 @@ async def _created(folder: Path) -> AsyncIterator[tuple[Store, Opening]]:
         engine = TemporalRunRef(namespace="default", workflow_id=_WORKFLOW, run_id=_RUN)
         request = RunRequest(reading.plan, source=source, workspace=folder)
         await create_run(parts, request.on(_RUN, engine, {}))
-        yield store, Opening(parts, plan_loader().plan_of)
+        yield store, ExecutionOpening(parts, plan_loader().plan_of)
     finally:
         await store.close()
 

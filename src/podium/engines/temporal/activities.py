@@ -9,6 +9,7 @@ import msgspec
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from podium.engines.opening import NotItsExecution
 from podium.engines.temporal.messages import (
     AttemptArgs,
     KillOrder,
@@ -20,7 +21,7 @@ from podium.engines.temporal.messages import (
     WriteOrder,
 )
 from podium.engines.temporal.names import run_id_of
-from podium.engines.temporal.opening import NotItsExecution, Opening
+from podium.engines.temporal.opening import ExecutionOpening
 from podium.errors import PodiumError
 from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.ids import RunId
@@ -35,7 +36,7 @@ _BEAT_SECONDS: Final = 0.5
 
 
 class RunActivities:
-    def __init__(self, opening: Opening, attempts: Attempts) -> None:
+    def __init__(self, opening: ExecutionOpening, attempts: Attempts) -> None:
         self._opening = opening
         self._attempts = attempts
         self._stops: dict[tuple[str, str, int], StopRequest] = {}

@@ -1,204 +1,38 @@
-"""Opening a run for a workflow execution: whose it is, what it has come to, and what it starts with.
+"""Opening a run for a workflow execution: it belongs to the execution, not to a process, until the run has ended."""
 
-A run that cannot start here (its plan is not the one it was created with, or something that it needs is missing) fails
-with the reason in its log. Otherwise its execution would fail and the run would stay pending for ever.
-"""
-
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
-
-import msgspec
-
-from podium.engines.hosting import PreparedRun, prepare_run
+from podium.engines.opening import Claimant, NotItsExecution, NotOpened, Opening, PlanOf
 from podium.engines.parts import LocalParts
-from podium.engines.start import start_facts
 from podium.engines.temporal.messages import OpenedRun, RunArgs
 from podium.engines.temporal.names import run_id_of
-from podium.errors import ConcurrencyLimit, PodiumError, StoreUnavailable
-from podium.log.alerts import Alert, AlertCode
-from podium.log.engines import TEMPORAL, EngineRunRef
-from podium.log.events import EventType, encode_payload
+from podium.log.engines import TEMPORAL
 from podium.log.ids import RunId
-from podium.log.leases import Lease
-from podium.log.payloads import Signal, fields_of, payload_of
-from podium.log.runs import Run
-from podium.log.transitions import TERMINAL, RunStatus
-from podium.machine.answers import failure_payload
-from podium.machine.following import signal_wake_up
-from podium.plan.capabilities import ValidationReport, check_capabilities
 from podium.plan.loading import plan_bytes
-from podium.plan.plan import Plan
-from podium.ports.plan_source import PlanUnavailable
-from podium.ports.store import Contents
 from podium.runtime import holders
-from podium.runtime.alerts import Alerting
 from podium.runtime.checkpoints import encode_machine
-from podium.runtime.lock import RunLocked
-from podium.runtime.plan_approval import rejected_end, stop_signal
-from podium.runtime.reading import records_of
-from podium.runtime.replaying import replayed
-from podium.runtime.slots import CONCURRENCY_LIMIT, SlotWaiter
-from podium.runtime.world import World
-from podium.runtime.writing import new_event
-
-PlanOf: TypeAlias = Callable[[Run, Contents], Awaitable[Plan]]
-_NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
-class NotItsExecution(PodiumError):
-    """An execution that was not started for the run that it names."""
-
-    code = "EXECUTION_REFUSED"
-
-
-class Opening:
-    """`plan_of`: where plans come from, and are verified again: the store, or where they were published."""
-
+class ExecutionOpening:
     def __init__(self, parts: LocalParts, plan_of: PlanOf) -> None:
-        self._parts = parts
         self._store = parts.store
-        self._plan_of = plan_of
+        self._opening = Opening(parts, plan_of, TEMPORAL)
 
     async def open(self, args: RunArgs, workflow_id: str) -> OpenedRun:
         run = await self._store.get_run(RunId(args.run_id))
-        _require_own(run, workflow_id)
-        if run.status in TERMINAL:
-            return _over(run)
-        if run.needs_approval and run.status in _NOT_STARTED:
-            await self._drop_wake_ups(run)
-        owner = holders.workflow_owner(TEMPORAL, workflow_id)
-        stop = await stop_signal(self._store, run) if run.waits_for_approval else None
-        if run.waits_for_approval and stop is None:
-            return OpenedRun(run.identity, 0, b"", waits_for_approval=True)
-        if stop is not None and payload_of(stop, Signal).signal_type == "REJECT":
-            return await self._end(run, owner, EventType.RUN_FAILED, rejected_end(fields_of(stop)))
-        try:
-            plan = await self._plan_of(run, self._store)
-        except PodiumError as error:
-            if isinstance(error, StoreUnavailable) or (
-                isinstance(error, PlanUnavailable) and error.retryable
-            ):
-                raise
-            await Alerting(self._store, self._parts.clock).raise_alert(
-                run.identity.run_id, Alert(AlertCode.PLAN_REFUSED, error.code, str(error))
-            )
-            return await self._fail(run, owner, error)
-        try:
-            lease = await self._claim(run, plan, owner, starts=stop is None)
-        except ConcurrencyLimit:
-            return await self._end(
-                run, owner, EventType.RUN_CANCELLED, {"exitCode": 2, "reason": CONCURRENCY_LIMIT}
-            )
-        start = None
-        if run.status in _NOT_STARTED and stop is None:
-            try:
-                report = check_capabilities(plan, TEMPORAL)
-                prepared = await prepare_run(self._parts, run, check=True, alone=False)
-                # This worker may lack what the client that created the run has.
-                self._parts.check(plan, prepared.host.workspace).require()
-            except StoreUnavailable:
-                raise
-            except PodiumError as error:
-                return await self._fail(run, owner, error)
-            await self._record(run, lease, report)
-            start = await self._start(prepared, lease, run.engine)
-        machine = await replayed(self._store, run.identity.run_id, plan, self._parts.values(args.run_id))
+        if run_id_of(workflow_id) != run.identity.run_id:
+            # Anyone with access to the server can start an execution of any name, for any run.
+            raise NotItsExecution(f"execution {workflow_id!r} is not the one of run {run.identity.run_id!r}")
+        opened = await self._opening.open(run, Claimant(holders.workflow_owner(TEMPORAL, workflow_id)))
+        if isinstance(opened, NotOpened):
+            waits = opened is NotOpened.WAITS_FOR_APPROVAL
+            return OpenedRun(run.identity, 0, b"", is_over=not waits, waits_for_approval=waits)
+        machine = opened.machine
         return OpenedRun(
             run.identity,
-            lease.fence.generation,
-            plan_bytes(plan),
+            opened.lease.fence.generation,
+            plan_bytes(opened.plan),
             encode_machine(machine) if machine.last_seq else None,
-            start,
+            opened.start,
         )
-
-    async def _drop_wake_ups(self, run: Run) -> None:
-        """Of the signals that were sent before it starts: this execution has seen them, and needs no other nudge.
-
-        Only up to the run as it was read: a later approval is not seen yet, and its nudge must not be lost.
-        """
-        run_id = run.identity.run_id
-        keys = [
-            signal_wake_up(payload_of(record, Signal).signal_id)
-            async for record in records_of(self._store, run_id)
-            if record.event_type == EventType.SIGNAL_ACCEPTED and record.run_seq <= run.head
-        ]
-        if keys:
-            await self._store.append(run_id, [], drop_wake_ups=keys)
-
-    async def _claim(self, run: Run, plan: Plan, owner: str, *, starts: bool) -> Lease:
-        """The run belongs to its execution, not to this process: its lease does not lapse.
-
-        A run that ends before it `starts` needs no slot.
-        """
-        run_id, parts = run.identity.run_id, self._parts
-        limit = plan.concurrency.limit if plan.concurrency is not None and starts else None
-
-        async def claim() -> Lease | None:
-            return await self._store.claim(run_id, owner=owner, ttl=None, slots=limit)
-
-        lease: Lease | None
-        if plan.concurrency is None or run.status not in _NOT_STARTED or not starts:
-            lease = await claim()
-        else:
-            waiter = SlotWaiter(
-                self._store,
-                parts.clock,
-                run,
-                plan.concurrency,
-                owner=holders.new_owner(),
-                ttl=parts.lease,
-                notify=None,
-            )
-            # Cancelled while it waited, it needs no slot to end.
-            lease = await waiter.wait(claim, lambda: False) or await self._store.claim(
-                run_id, owner=owner, ttl=None
-            )
-        if lease is None:
-            held = await self._store.held_lease(run_id)
-            raise RunLocked(run_id, holders.describe(held.lease.owner) if held is not None else None)
-        return lease
-
-    async def _start(
-        self, prepared: PreparedRun, lease: Lease, engine: EngineRunRef | None
-    ) -> dict[str, Any] | None:
-        """What RunStarted says; None if a rerun has recorded it, with what it takes over."""
-        parts, run_id = self._parts, lease.run_id
-        start = start_facts(
-            prepared.plan,
-            prepared.asked.inputs,
-            prepared.facts,
-            prepared.host,
-            engine,
-            approved_sha256=prepared.approved_sha256,
-        )
-        world = World(
-            self._store, parts.clock, prepared.tasks, prepared.tasks.ask, payloads=parts.values(run_id)
-        )
-        return None if await prepared.earlier.start(start, lease, world) else start
-
-    async def _record(self, run: Run, lease: Lease, report: ValidationReport) -> None:
-        """What this engine has for the plan, before anything of the run begins."""
-        payload = encode_payload(msgspec.to_builtins(report))
-        write = new_event(run.identity, EventType.RUN_VALIDATION_REPORT, self._parts.now(), payload)
-        await self._store.append(lease.run_id, [write], fence=lease.fence)
-
-    async def _fail(self, run: Run, owner: str, error: PodiumError) -> OpenedRun:
-        if run.status not in _NOT_STARTED:
-            raise error  # it continues as soon as what is missing is there
-        return await self._end(
-            run, owner, EventType.RUN_FAILED, failure_payload(1, error.code, str(error), reason="not started")
-        )
-
-    async def _end(self, run: Run, owner: str, event_type: EventType, payload: dict[str, Any]) -> OpenedRun:
-        """Of a run that has not started: it does not stay open."""
-        run_id = run.identity.run_id
-        lease = await self._store.claim(run_id, owner=owner, ttl=None)
-        if lease is None:
-            raise RunLocked(run_id, None)
-        write = new_event(run.identity, event_type, self._parts.now(), encode_payload(payload))
-        await self._store.append(run_id, [write], fence=lease.fence)
-        await self._store.release(lease)
-        return _over(run)
 
     async def close(self, run_id: str, workflow_id: str) -> None:
         """The run has ended: its slot is free."""
@@ -206,18 +40,3 @@ class Opening:
         held = await self._store.held_lease(RunId(run_id))
         if held is not None and held.lease.owner == owner:
             await self._store.release(held.lease)
-
-
-def _require_own(run: Run, workflow_id: str) -> None:
-    """Anyone with access to the server can start an execution of any name, for any run."""
-    run_id = run.identity.run_id
-    if run.provider != TEMPORAL:
-        raise NotItsExecution(
-            f"run {run_id!r} is a run of the {run.provider} engine; Temporal does not carry it"
-        )
-    if run_id_of(workflow_id) != run_id:
-        raise NotItsExecution(f"execution {workflow_id!r} is not the one of run {run_id!r}")
-
-
-def _over(run: Run) -> OpenedRun:
-    return OpenedRun(run.identity, 0, b"", is_over=True)

@@ -21,6 +21,7 @@ from temporalio.workflow import Info
 _PURE: Final = (
     "msgspec",
     # For the time that a run takes to start: each execution would otherwise make these types anew.
+    "podium.engines.run_loop",
     "podium.engines.temporal.messages",
     "podium.engines.temporal.names",
     "podium.errors",

@@ -18,6 +18,7 @@ from temporalio.worker import Worker
 from temporalio.workflow import NondeterminismError
 
 from podium.engines.hosting import prepare_for_worker
+from podium.engines.opening import PlanOf
 from podium.engines.parts import LocalParts
 from podium.engines.temporal import client as temporal
 from podium.engines.temporal.activities import RunActivities
@@ -25,7 +26,7 @@ from podium.engines.temporal.attributes import register
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.names import Queues
 from podium.engines.temporal.nudging import Nudger
-from podium.engines.temporal.opening import Opening, PlanOf
+from podium.engines.temporal.opening import ExecutionOpening
 from podium.engines.temporal.sandbox import RunSandbox
 from podium.engines.temporal.workflow import RunWorkflow
 from podium.engines.worker_names import worker_name
@@ -76,7 +77,7 @@ class TemporalWorker:
         self._views = FollowedViews(self._parts, on_end=runs.close_if_idle)
         runs.on_open = self._views.follow
         attempts = Attempts(self._parts, runs, on_outage=_log_outage)
-        activities = RunActivities(Opening(self._parts, self._plan_of), attempts)
+        activities = RunActivities(ExecutionOpening(self._parts, self._plan_of), attempts)
         async with contextlib.AsyncExitStack() as running:
             for queue in self.queues.served:
                 await running.enter_async_context(self._worker(client, queue, activities))

@@ -6,9 +6,8 @@ activity. This module runs in Temporal's sandbox: it imports the SDK, the pure p
 """
 
 import asyncio
-from collections.abc import Coroutine
-from datetime import timedelta
-from typing import Any, Final, TypeAlias
+from datetime import datetime, timedelta
+from typing import Any, Final, NoReturn, TypeAlias
 
 import msgspec
 from temporalio import workflow
@@ -16,6 +15,8 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityCancellationType
 
+from podium.engines.run_loop import Attempt as RunningAttempt
+from podium.engines.run_loop import RunLoop
 from podium.engines.temporal.messages import (
     AttemptArgs,
     KillOrder,
@@ -28,12 +29,11 @@ from podium.engines.temporal.messages import (
 )
 from podium.engines.temporal.names import workflow_type
 from podium.log.attempts import AttemptEnd, AttemptOrder, Written
-from podium.log.drafts import EventDraft
+from podium.log.drafts import EventDraft, LoggedEvent
 from podium.log.engines import TEMPORAL
 from podium.log.events import EventType
-from podium.log.times import moment
-from podium.machine.commands import CancelTask, Probe, RunTask, SetTimer
-from podium.machine.following import Abandoned, Follower, Work
+from podium.machine.commands import CancelTask, Probe, RunTask
+from podium.machine.following import Abandoned, Follower
 from podium.machine.machine import Machine
 from podium.plan import overrides as _overrides  # noqa: F401 - here, and not in the middle of a run
 from podium.plan.capabilities import parallel_limit
@@ -59,42 +59,38 @@ Attempt: TypeAlias = workflow.ActivityHandle[AttemptEnd]
 class RunWorkflow:
     def __init__(self) -> None:
         self._nudged = True
-        self._wake = asyncio.Event()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._attempts: dict[tuple[str, int], Attempt] = {}
-        # Probes, and attempts that are being ended.
-        self._helpers: set[asyncio.Task[None]] = set()
+        self._loop: _WorkflowLoop | None = None
 
     @workflow.run
     async def run(self, args: RunArgs) -> None:
-        self._args = args
-        opened = await self._open()
+        opened = await self._open(args)
         while opened.waits_for_approval:
             # No activity waits: any number of runs may do so, for weeks. Signals nudge, also while no worker is there.
             await workflow.wait_condition(lambda: self._nudged)
             if workflow.info().is_continue_as_new_suggested():
-                workflow.continue_as_new(RunArgs(args.run_id, args.queue, args.rotation + 1))
-            opened = await self._open()
+                _continue(args)
+            opened = await self._open(args)
         if opened.is_over:
             return
-        self._generation = opened.generation
+        loop = self._loop = _WorkflowLoop(args, opened.generation)
         machine = _machine_of(opened)
-        self._follower = Follower(machine, opened.identity, parallel_limit(machine.plan, TEMPORAL))
-        await self._read()
-        if opened.start is not None and not self._follower.machine.cancelled_before_start:
-            self._follower.submit(EventDraft(EventType.RUN_STARTED, payload=opened.start))
-        self._follower.restart()
-        if not await self._drive():
-            workflow.continue_as_new(RunArgs(args.run_id, args.queue, args.rotation + 1))
+        follower = Follower(machine, opened.identity, parallel_limit(machine.plan, TEMPORAL))
+        loop.follow(follower)
+        await loop.read()
+        if opened.start is not None and not follower.machine.cancelled_before_start:
+            follower.submit(EventDraft(EventType.RUN_STARTED, payload=opened.start))
+        follower.restart()
+        if not await loop.drive():
+            _continue(args)
         await workflow.execute_local_activity("podium.close", args.run_id, **_LOCAL)
 
-    async def _open(self) -> OpenedRun:
+    async def _open(self, args: RunArgs) -> OpenedRun:
         self._nudged = False
         opened: OpenedRun = await workflow.execute_activity(
             "podium.open",
-            self._args,
+            args,
             result_type=OpenedRun,
-            task_queue=self._args.queue,
+            task_queue=args.queue,
             # It may wait for a slot.
             start_to_close_timeout=_FOREVER,
             heartbeat_timeout=_HEARTBEAT,
@@ -106,189 +102,100 @@ class RunWorkflow:
     def nudge(self) -> None:
         """There is something new in the log."""
         self._nudged = True
-        self._wake.set()
+        if self._loop is not None:
+            self._loop.nudge()
 
-    # --- the loop ---------------------------------------------------------------------------------
 
-    async def _drive(self) -> bool:
-        """False: the run is to continue in a new execution."""
-        follower = self._follower
-        while not follower.machine.terminal:
-            self._wake.clear()
-            starts = not self._is_draining()
-            if follower.has_gap or self._nudged:
-                await self._read()
-            elif follower.has_work(starts=starts):
-                await self._act(follower.take(starts=starts))
-            elif not starts and not self._attempts and not self._helpers:
-                return False
-            else:
-                await self._wake.wait()
-        return True
+def _continue(args: RunArgs) -> NoReturn:
+    workflow.continue_as_new(RunArgs(args.run_id, args.queue, args.rotation + 1))
 
-    def _is_draining(self) -> bool:
-        """At the first moment without a running attempt; near the limits of a history no other may start until then."""
+
+class _WorkflowLoop(RunLoop):
+    def __init__(self, args: RunArgs, generation: int) -> None:
+        super().__init__(args.run_id)
+        self._queue = args.queue
+        self._generation = generation
+
+    def now(self) -> datetime:
+        return workflow.now()
+
+    def may_start(self) -> bool:
+        """Near the limits of a history no attempt starts; it rotates at the first moment without a running one."""
         info = workflow.info()
         if not info.is_continue_as_new_suggested():
-            return False
+            return True
         is_full = (
             info.get_current_history_length() >= _MAX_EVENTS or info.get_current_history_size() >= _MAX_BYTES
         )
-        return is_full or not self._attempts
+        return not is_full and bool(self.attempts)
 
-    async def _act(self, work: Work) -> None:
-        for key in work.cancelled_timers:
-            self._drop_timer(key)
-        if len(work.starts) == 1 and not self._attempts:
-            self._start(work.starts[0], work.events, work.dropped)
-        else:
-            if work.events or work.dropped:
-                await self._write(work.events, work.dropped)
-            for task in work.starts:
-                self._start(task)
-        for command in work.stops:
-            self._stop(command)
-        for abandoned in work.abandoned:
-            self._beside(self._abandon(abandoned))
-        for timer in work.timers:
-            self._set_timer(timer)
-        for probe in work.probes:
-            self._beside(self._ask(probe))
-
-    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
-        helper = asyncio.create_task(work)
-        self._helpers.add(helper)
-        helper.add_done_callback(self._helped)
-
-    def _helped(self, helper: asyncio.Task[None]) -> None:
-        self._helpers.discard(helper)
-        self._wake.set()
+    def may_leave(self) -> bool:
+        return not self.may_start() and not self.attempts and not self.helpers
 
     # --- the log ----------------------------------------------------------------------------------
 
-    async def _read(self) -> None:
-        self._nudged = False
-        follower, after = self._follower, self._follower.machine.last_seq
+    async def read_log(self, after: int) -> tuple[list[LoggedEvent], bool]:
         found: ReadEvents = await workflow.execute_local_activity(
             "podium.read", ReadOrder(after), result_type=ReadEvents, **_LOCAL
         )
-        follower.learn(found.events)
-        if found.has_more:
-            self._nudged = True
-        elif follower.has_gap and follower.machine.last_seq == after:
-            # Attempts that ended while the log was read may have told of later records.
-            follower.accept_gap(found.events[-1].run_seq if found.events else after)
+        return found.events, found.has_more
 
-    async def _write(self, events: list[EventDraft], dropped: list[str]) -> None:
+    async def write_log(self, events: list[EventDraft], dropped: list[str]) -> Written:
         order = WriteOrder(self._generation, events, dropped)
         written: Written = await workflow.execute_local_activity(
             "podium.write", order, result_type=Written, **_LOCAL
         )
-        self._learn(events, written)
-
-    def _learn(self, events: list[EventDraft], written: Written) -> None:
-        if 0 in written.run_seqs:
-            self._nudged = True  # the log has something else there
-        self._follower.learn(written.events(events))
+        return written
 
     # --- attempts ---------------------------------------------------------------------------------
 
-    def _start(
-        self, task: RunTask, events: list[EventDraft] | None = None, dropped: list[str] | None = None
-    ) -> None:
-        """With events that are to be recorded before it begins."""
-        events = events or []
-        self._follower.carry(task, events, dropped)
+    def perform(self, order: AttemptOrder, task: RunTask) -> Attempt:
         handle: Attempt = workflow.start_activity(
             "podium.perform",
-            AttemptArgs.of(self._order(task, events, dropped or []), self._generation),
+            AttemptArgs.of(order, self._generation),
             result_type=AttemptEnd,
-            task_queue=self._args.queue,
+            task_queue=self._queue,
             start_to_close_timeout=_FOREVER,
             heartbeat_timeout=_HEARTBEAT,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             retry_policy=_RETRY,
         )
-        self._attempts[task.path, task.attempt] = handle
-        attending = asyncio.create_task(self._attend(task, handle, events))
-        attending.add_done_callback(lambda _: self._wake.set())
+        return handle
 
-    def _order(self, task: RunTask, events: list[EventDraft], dropped: list[str]) -> AttemptOrder:
-        values = [(list(path), value) for path, value in (task.values or {}).items()]
-        change = msgspec.to_builtins(task.change) if task.change is not None else None
-        return AttemptOrder(self._args.run_id, task.path, task.attempt, values, events, dropped, change)
+    def was_lost(self, error: BaseException) -> bool:
+        return isinstance(error, ActivityError | asyncio.CancelledError)
 
-    async def _attend(self, task: RunTask, handle: Attempt, events: list[EventDraft]) -> None:
-        try:
-            done = await handle
-        except (ActivityError, asyncio.CancelledError):
-            self._follower.lost(task)
-        else:
-            if done.is_refused:
-                self._follower.refused(task)
-                return
-            self._learn(events, done.before)
-            if done.end is not None:
-                self._follower.learn((done.end,))
-            self._follower.performed(task, done.stopped)
-        finally:
-            del self._attempts[task.path, task.attempt]
-
-    def _stop(self, command: CancelTask) -> None:
-        handle = self._attempts.get((command.path, command.attempt))
-        if handle is None:
+    def stop(self, command: CancelTask, attempt: RunningAttempt | None) -> None:
+        if attempt is None:
             return  # it has just ended
-        handle.cancel()
+        attempt.cancel()
         if command.force:
-            self._beside(self._kill(command))
+            self.beside(self._kill(command))
 
     async def _kill(self, command: CancelTask) -> None:
         """A cancellation is asked for once, and says nothing about force."""
         await self._briefly("podium.kill", KillOrder(command.path, command.attempt))
 
-    async def _abandon(self, abandoned: Abandoned) -> None:
-        """What is left of it is stopped first. It may have ended meanwhile."""
-        order = AttemptOrder(self._args.run_id, abandoned.path, abandoned.attempt)
-        args = AttemptArgs.of(order, self._generation)
-        done: AttemptEnd = await self._briefly("podium.abandon", args, AttemptEnd)
-        if done.end is not None:
-            self._follower.learn((done.end,))
-        else:
-            self._follower.submit(abandoned.end)
+    async def end_abandoned(self, order: AttemptOrder, abandoned: Abandoned) -> AttemptEnd:
+        done: AttemptEnd = await self._briefly(
+            "podium.abandon", AttemptArgs.of(order, self._generation), AttemptEnd
+        )
+        return done
 
-    async def _ask(self, probe: Probe) -> None:
+    async def ask(self, probe: Probe) -> list[bool]:
         questions = [(question.kind, question.name) for question in probe.questions]
-        order = ProbeOrder(questions)
-        self._follower.answered(probe, await self._briefly("podium.ask", order, list[bool]))
+        answers: list[bool] = await self._briefly("podium.ask", ProbeOrder(questions), list[bool])
+        return answers
 
     async def _briefly(self, name: str, order: msgspec.Struct, result_type: Any = None) -> Any:
         return await workflow.execute_activity(
             name,
             order,
             result_type=result_type,
-            task_queue=self._args.queue,
+            task_queue=self._queue,
             start_to_close_timeout=_BRIEFLY,
             retry_policy=_RETRY,
         )
-
-    # --- timers -----------------------------------------------------------------------------------
-
-    def _set_timer(self, timer: SetTimer) -> None:
-        seconds = (moment(timer.due) - workflow.now()).total_seconds()
-        if seconds <= 0:
-            self._follower.fired(timer)
-            return
-        self._timers[timer.key] = asyncio.get_running_loop().call_later(seconds, self._fire, timer)
-
-    def _fire(self, timer: SetTimer) -> None:
-        self._timers.pop(timer.key, None)
-        self._follower.fired(timer)
-        self._wake.set()
-
-    def _drop_timer(self, key: str) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
 
 
 def _machine_of(opened: OpenedRun) -> Machine:
