@@ -98,7 +98,7 @@ _FOLLOWING: Final[list[Fault]] = [
     fault(
         "G42",
         "workers do not repeat a nudge",
-        drop(f"{_TEMPORAL}/nudging.py:Nudger._try", "await self._send(run_id)"),
+        swap("engines/nudging.py:Nudger.nudge", "self._send(run_id)", "asyncio.sleep(0, True)"),
     ),
 ]
 

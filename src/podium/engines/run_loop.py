@@ -6,7 +6,7 @@ out, wait until then. It uses the event loop and nothing else of the world, so i
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -57,6 +57,14 @@ class RunLoop(ABC):
 
     # --- what an engine does ----------------------------------------------------------------------
 
+    def turn(self) -> None:
+        """Called whenever something may have changed, before anything follows from it."""
+        return
+
+    def learn(self, events: Sequence[LoggedEvent]) -> None:
+        """What is in the log."""
+        self._follower.learn(events)
+
     def may_start(self) -> bool:
         """Whether attempts may start now."""
         return True
@@ -104,6 +112,7 @@ class RunLoop(ABC):
         follower = self._follower
         while not follower.machine.terminal:
             self._wake.clear()
+            self.turn()
             starts = self.may_start()
             if follower.has_gap or self.nudged:
                 await self.read()
@@ -149,7 +158,7 @@ class RunLoop(ABC):
         self.nudged = False
         follower, after = self._follower, self._follower.machine.last_seq
         events, has_more = await self.read_log(after)
-        follower.learn(events)
+        self.learn(events)
         if has_more:
             self.nudged = True
         elif follower.has_gap and follower.machine.last_seq == after:
@@ -159,7 +168,7 @@ class RunLoop(ABC):
     def _learn(self, events: list[EventDraft], written: Written) -> None:
         if 0 in written.run_seqs:
             self.nudged = True  # the log has something else there
-        self._follower.learn(written.events(events))
+        self.learn(written.events(events))
 
     # --- attempts ---------------------------------------------------------------------------------
 
@@ -170,8 +179,11 @@ class RunLoop(ABC):
         events = events or []
         self._follower.carry(task, events, dropped)
         attempt = self.perform(order_of(self._run_id, task, events, dropped or []), task)
-        if attempt is None:
-            return
+        if attempt is not None:
+            self.attend(task, attempt, events)
+
+    def attend(self, task: RunTask, attempt: Attempt, events: list[EventDraft]) -> None:
+        """To an attempt until it is over."""
         self.attempts[task.path, task.attempt] = attempt
         attending = asyncio.create_task(self._attend(task, attempt, events))
         attending.add_done_callback(lambda _: self.wake())
@@ -189,7 +201,7 @@ class RunLoop(ABC):
                 return
             self._learn(events, done.before)
             if done.end is not None:
-                self._follower.learn((done.end,))
+                self.learn((done.end,))
             self._follower.performed(task, done.stopped)
         finally:
             del self.attempts[task.path, task.attempt]
@@ -199,7 +211,7 @@ class RunLoop(ABC):
         order = AttemptOrder(self._run_id, abandoned.path, abandoned.attempt)
         done = await self.end_abandoned(order, abandoned)
         if done.end is not None:
-            self._follower.learn((done.end,))
+            self.learn((done.end,))
         else:
             self._follower.submit(abandoned.end)
 
@@ -219,6 +231,19 @@ class RunLoop(ABC):
         self._timers.pop(timer.key, None)
         self._follower.fired(timer)
         self.wake()
+
+    def next_timer(self) -> float | None:
+        """In how many seconds the next one fires."""
+        if not self._timers:
+            return None
+        return min(one.when() for one in self._timers.values()) - asyncio.get_running_loop().time()
+
+    def close(self) -> None:
+        """Nothing more is to come of it."""
+        for timer in self._timers.values():
+            timer.cancel()
+        for helper in self.helpers:
+            helper.cancel()
 
     def _drop_timer(self, key: str) -> None:
         timer = self._timers.pop(key, None)

@@ -7,9 +7,9 @@ at the latest when it records the end, which is refused.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from podium.errors import PodiumError, StaleFence
 from podium.log.events import EventWrite
@@ -22,6 +22,10 @@ ATTEMPT_LEASE: Final = timedelta(seconds=5)
 _RENEWALS_PER_LEASE: Final = 3
 
 
+# The run's fence, as it is now.
+RunFence: TypeAlias = Callable[[], Awaitable[Fence]]
+
+
 class AttemptTakenOver(PodiumError):
     """Another engine attempt carries it out now: nothing more is recorded here."""
 
@@ -32,7 +36,7 @@ class AttemptLease:
     """`owner` names one engine attempt: what asks again with the same name is the same one."""
 
     def __init__(
-        self, store: Store, writer: RunWriter, run_id: RunId, run_fence: Fence, claim: AttemptClaim
+        self, store: Store, writer: RunWriter, run_id: RunId, run_fence: RunFence, claim: AttemptClaim
     ) -> None:
         self._store = store
         self._writer = writer
@@ -58,7 +62,7 @@ class AttemptLease:
             started = await self._store.start_attempt(
                 self._run_id,
                 writes,
-                fence=self._run_fence,
+                fence=await self._run_fence(),
                 claim=self._claim,
                 drop_wake_ups=drop_wake_ups,
             )

@@ -18,7 +18,7 @@ from podium.log.drafts import EventDraft, LoggedEvent
 from podium.log.ids import RunId
 from podium.log.leases import Fence, WakeUp
 from podium.machine.commands import Question
-from podium.runtime.attempt_lease import ATTEMPT_LEASE, taken_over
+from podium.runtime.attempt_lease import ATTEMPT_LEASE, RunFence, taken_over
 from podium.runtime.engine_attempt import EngineAttempt, StopRequest, WorkerStopped
 from podium.runtime.hosted_runs import HostedRuns
 from podium.runtime.run_writer import RunWriter, WorkerParts, written
@@ -51,17 +51,21 @@ class Attempts:
         self._under_way: dict[Key, EngineAttempt] = {}
         self._is_closed = False
 
-    async def perform(self, order: AttemptOrder, fence: Fence, stop: StopRequest | None = None) -> AttemptEnd:
+    async def perform(
+        self, order: AttemptOrder, fence: Fence | RunFence, stop: StopRequest | None = None
+    ) -> AttemptEnd:
         """Carry out an attempt and record its end, or return the end that is in the log.
 
-        `fence` is the run's. A stop that was asked for before also ends what another worker carries out: its processes
-        on this host are gone when this returns, and elsewhere it stops them when it renews its lease.
+        `fence` is the run's; a function, if it may change meanwhile. A stop that was asked for before also ends what
+        another worker carries out: its processes on this host are gone when this returns, and elsewhere it stops them
+        when it renews its lease.
 
         Raises `AttemptTakenOver` if another engine attempt has it, `WorkerStopped` after `close`, `AttemptNotStarted`
         if the run cannot be prepared here, `StaleFence` if the run is another's.
         """
         key = (order.run_id, order.path, order.attempt)
-        mine = EngineAttempt(self._parts, self._writer, order, fence, self._lease, stop or StopRequest())
+        run_fence = _fixed(fence) if isinstance(fence, Fence) else fence
+        mine = EngineAttempt(self._parts, self._writer, order, run_fence, self._lease, stop or StopRequest())
         before, self._under_way[key] = self._under_way.get(key), mine
         try:
             if before is not None:
@@ -133,3 +137,10 @@ class Attempts:
         for attempt in under_way:
             await attempt.ended.wait()
         await self._runs.close()
+
+
+def _fixed(fence: Fence) -> RunFence:
+    async def current() -> Fence:
+        return fence
+
+    return current

@@ -13,14 +13,14 @@ from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.drafts import LoggedEvent
 from podium.log.events import EventType, EventWrite
 from podium.log.ids import RunId
-from podium.log.leases import AttemptClaim, Fence
+from podium.log.leases import AttemptClaim
 from podium.machine.answers import stopped_payload
 from podium.machine.commands import RunTask
 from podium.plan.changes import StepChange
 from podium.plan.overrides import changed
 from podium.ports.store import StartedAttempt
 from podium.runtime import holders
-from podium.runtime.attempt_lease import AttemptLease, taken_over
+from podium.runtime.attempt_lease import AttemptLease, RunFence, taken_over
 from podium.runtime.hosted_runs import HostedRun
 from podium.runtime.run_writer import RunWriter, WorkerParts, written
 from podium.runtime.tasks.order import TaskResult
@@ -74,7 +74,7 @@ class EngineAttempt:
         parts: WorkerParts,
         writer: RunWriter,
         order: AttemptOrder,
-        fence: Fence,
+        fence: RunFence,
         lease: timedelta,
         stop: StopRequest,
     ) -> None:

@@ -13,11 +13,12 @@ from functools import partial
 from typing import Final
 
 from temporalio.client import Client
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker
 from temporalio.workflow import NondeterminismError
 
 from podium.engines.hosting import prepare_for_worker
+from podium.engines.nudging import Nudger
 from podium.engines.opening import PlanOf
 from podium.engines.parts import LocalParts
 from podium.engines.temporal import client as temporal
@@ -25,13 +26,13 @@ from podium.engines.temporal.activities import RunActivities
 from podium.engines.temporal.attributes import register
 from podium.engines.temporal.connection import Connection
 from podium.engines.temporal.names import Queues
-from podium.engines.temporal.nudging import Nudger
 from podium.engines.temporal.opening import ExecutionOpening
 from podium.engines.temporal.sandbox import RunSandbox
 from podium.engines.temporal.workflow import RunWorkflow
 from podium.engines.worker_names import worker_name
 from podium.errors import PodiumError, StoreUnavailable
 from podium.log.engines import TEMPORAL
+from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.times import moment
 from podium.runtime.attempts import Attempts
@@ -114,7 +115,7 @@ class TemporalWorker:
     # --- what may have been lost ------------------------------------------------------------------
 
     async def _nudge_again(self, client: Client) -> None:
-        nudger = Nudger(self._store, partial(temporal.nudge, client))
+        nudger = Nudger(self._store, TEMPORAL, partial(_try_to_nudge, client))
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(_NUDGE_SECONDS)
@@ -153,6 +154,17 @@ class TemporalWorker:
     def _is_being_started(self, run: Run) -> bool:
         """By the client that created it, unless that was killed in between."""
         return run.head < 2 and moment(self._parts.now()) - moment(run.created_at) < _START
+
+
+async def _try_to_nudge(client: Client, run_id: RunId) -> bool:
+    """False if it is to be repeated soon. What is wrong with one run does not keep the others waiting."""
+    try:
+        await temporal.nudge(client, run_id)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            _LOG.warning("run %s could not be nudged: %s", run_id, error)
+            return False
+    return True
 
 
 @contextlib.contextmanager

@@ -3,9 +3,8 @@
 import asyncio
 
 import pytest
-from temporalio.service import RPCError, RPCStatusCode
 
-from podium.engines.temporal.nudging import Nudger
+from podium.engines.nudging import Nudger
 from podium.log.ids import RunId
 from podium.log.leases import WakeUp
 from podium.log.times import Timestamp
@@ -23,16 +22,17 @@ class Site:
             for run_id, signal_id in signals
         ]
         self.nudged: list[str] = []
-        self.refused: dict[str, RPCStatusCode] = {}
-        self._nudger = Nudger(self, self._send)
+        self.refused: set[str] = set()
+        self._nudger = Nudger(self, "temporal", self._send)
 
     async def due(self, before: Timestamp, *, limit: int = 100, provider: str | None = None) -> list[WakeUp]:
         return self.wake_ups[:limit]
 
-    async def _send(self, run_id: RunId) -> None:
+    async def _send(self, run_id: RunId) -> bool:
         if run_id in self.refused:
-            raise RPCError("refused", self.refused[run_id], b"")
+            return False
         self.nudged.append(run_id)
+        return True
 
     def look(self, *clock: float) -> list[str]:
         """The runs that are nudged when a worker looks at these times."""
@@ -70,19 +70,19 @@ def test_several_signals_of_a_run_need_one_nudge() -> None:
 @pytest.mark.rule("G42")
 def test_a_run_that_cannot_be_nudged_does_not_keep_the_others_waiting() -> None:
     site = Site(("a", "1"), ("b", "2"))
-    site.refused = {"a": RPCStatusCode.RESOURCE_EXHAUSTED}
+    site.refused = {"a"}
     assert site.look(0) == ["b"]
 
 
 def test_a_nudge_that_the_server_did_not_take_is_tried_again_as_soon_as_it_answers() -> None:
     site = Site(("a", "1"))
-    site.refused = {"a": RPCStatusCode.UNAVAILABLE}
+    site.refused = {"a"}
     assert site.look(*(tick * 0.25 for tick in range(400))) == []
-    site.refused = {}
+    site.refused = set()
     assert site.look(100) == ["a"]
 
 
 def test_a_run_without_an_execution_is_left_to_the_reconciler() -> None:
     site = Site(("a", "1"))
-    site.refused = {"a": RPCStatusCode.NOT_FOUND}
+    site.refused = {"a"}
     assert site.look(0) == []

@@ -7,19 +7,14 @@ the server did not take is no nudge.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
-from temporalio.service import RPCError, RPCStatusCode
-
-from podium.log.engines import TEMPORAL
 from podium.log.ids import RunId
 from podium.log.leases import WakeUp
 from podium.log.times import Timestamp
 from podium.machine.following import is_signal_wake_up
 
-_LOG: Final = logging.getLogger(__name__)
 _FIRST_SECONDS: Final = 0.2
 _MAX_SECONDS: Final = 60.0
 _MAX_WAKE_UPS: Final = 1000
@@ -34,33 +29,24 @@ class WakeUps(Protocol):
 
 
 class Nudger:
-    """`send` nudges the execution of a run; it raises `RPCError`."""
+    """`send` nudges the execution of a run; False if the server did not take it. It raises nothing."""
 
-    def __init__(self, store: WakeUps, send: Callable[[RunId], Awaitable[None]]) -> None:
+    def __init__(self, store: WakeUps, provider: str, send: Callable[[RunId], Awaitable[bool]]) -> None:
         self._store = store
+        self._provider = provider
         self._send = send
         # For each wake-up: when it is worth another nudge, and how long after that the next one.
         self._next: dict[Key, tuple[float, float]] = {}
 
     async def nudge(self, now: Timestamp, clock: float) -> None:
         """All runs whose wake-ups are due for one. `clock`: in seconds, never set back."""
-        due = await self._store.due(now, limit=_MAX_WAKE_UPS, provider=TEMPORAL)
+        due = await self._store.due(now, limit=_MAX_WAKE_UPS, provider=self._provider)
         keys = [(one.run_id, one.key) for one in due if is_signal_wake_up(one.key)]
         self._next = {key: self._next.get(key, (clock, _FIRST_SECONDS)) for key in keys}
         wanted = [key for key in keys if self._next[key][0] <= clock]
         runs = list(dict.fromkeys(run_id for run_id, _ in wanted))
-        taken = await asyncio.gather(*(self._try(run_id) for run_id in runs))
+        taken = await asyncio.gather(*(self._send(run_id) for run_id in runs))
         self._wait([key for key in wanted if taken[runs.index(key[0])]], clock)
-
-    async def _try(self, run_id: RunId) -> bool:
-        """False if it is to be repeated soon. What is wrong with one run does not keep the others waiting."""
-        try:
-            await self._send(run_id)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                _LOG.warning("run %s could not be nudged: %s", run_id, error)
-                return False
-        return True
 
     def _wait(self, keys: Sequence[Key], clock: float) -> None:
         for key in keys:
