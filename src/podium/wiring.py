@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from podium.configuration import configuration, seconds_from
 from podium.errors import InvalidConfiguration, PodiumError
-from podium.log.engines import TEMPORAL
+from podium.log.engines import CONDUCTOR, TEMPORAL
 from podium.permissions import use_permissions
 from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from podium.access.policy import AccessPolicy, TrustedKey
     from podium.artifacts.address import S3Address
     from podium.artifacts.s3 import S3Artifacts
+    from podium.engines.conductor.connection import Connection as ConductorConnection
+    from podium.engines.conductor.engine import ConductorEngine
+    from podium.engines.conductor.names import Domain
+    from podium.engines.conductor.worker import ConductorWorker
     from podium.engines.parts import LocalParts
     from podium.engines.temporal.connection import Connection
     from podium.engines.temporal.engine import TemporalEngine
@@ -256,7 +260,7 @@ def temporal_engine(
     store: Store, runs: Path, url: str, connection: "Connection", *, shared_runs: bool
 ) -> "TemporalEngine":
     """`url`: of the store. Raises `ExtraMissing`."""
-    _require_temporal()
+    _require_client(TEMPORAL)
     from podium.engines.temporal.engine import TemporalEngine
 
     return TemporalEngine(
@@ -281,7 +285,7 @@ def temporal_worker(
     store: Store, runs: Path, url: str, connection: "Connection", *, shared_runs: bool, drain: float
 ) -> "TemporalWorker":
     """`drain`: how many seconds running attempts have when it is stopped."""
-    _require_temporal()
+    _require_client(TEMPORAL)
     from podium.engines.temporal.worker import TemporalWorker
     from podium.operations.signed_runs import signed_plan_of
 
@@ -291,24 +295,110 @@ def temporal_worker(
     return TemporalWorker(parts, connection, queues, plan_of, drain=timedelta(seconds=drain))
 
 
-def _require_temporal() -> None:
+def conductor_engine(
+    store: Store, runs: Path, url: str, connection: "ConductorConnection", *, shared_runs: bool
+) -> "ConductorEngine":
+    """`url`: of the store. Raises `ExtraMissing`."""
+    _require_client(CONDUCTOR)
+    from podium.engines.conductor.engine import ConductorEngine
+
+    return ConductorEngine(
+        _worker_parts(store, runs), connection, _domain(connection, url, runs, shared=shared_runs)
+    )
+
+
+def conductor_connection(
+    url: str | None, queue: str | None, token: str | None = None
+) -> "ConductorConnection":
+    """What is not given comes from the environment, as for the commands."""
+    from podium.engines.conductor import DEFAULT_QUEUE, DEFAULT_URL
+    from podium.engines.conductor.connection import Connection
+
+    return Connection(
+        url or os.environ.get("PODIUM_CONDUCTOR_URL") or DEFAULT_URL,
+        queue or DEFAULT_QUEUE,
+        token or os.environ.get("PODIUM_CONDUCTOR_TOKEN") or None,
+    )
+
+
+def conductor_worker(
+    parts: "Parts",
+    runs: Path,
+    url: str,
+    connection: "ConductorConnection",
+    *,
+    shared_runs: bool,
+    slots: int,
+    decides: bool,
+    drain: float,
+) -> "ConductorWorker":
+    """`drain`: how many seconds running attempts have when it is stopped. Changes on Conductor's page are signals of
+    whoever runs the worker."""
+    _require_client(CONDUCTOR)
+    from podium.engines.conductor.worker import ConductorWorker
+    from podium.operations.engine_wishes import send_wish
+    from podium.operations.signed_runs import signed_plan_of
+
+    local = _worker_parts(parts.store, runs)
+    plan_of = partial(signed_plan_of, plan_loader().plan_of, signing_rules, local.clock)
+    return ConductorWorker(
+        local,
+        connection,
+        _domain(connection, url, runs, shared=shared_runs),
+        plan_of,
+        partial(send_wish, parts),
+        slots=slots,
+        decides=decides,
+        drain=timedelta(seconds=drain),
+    )
+
+
+def server_engine(
+    store: Store, runs: Path, url: str, connection: "Connection | ConductorConnection", *, shared_runs: bool
+) -> Engine:
+    """The engine of the server that a connection leads to."""
+    from podium.engines.temporal.connection import Connection
+
+    if isinstance(connection, Connection):
+        return temporal_engine(store, runs, url, connection, shared_runs=shared_runs)
+    return conductor_engine(store, runs, url, connection, shared_runs=shared_runs)
+
+
+def _require_client(engine: str) -> None:
     from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 
-    if not has_extra("temporal"):
-        raise ExtraMissing(f"the engine 'temporal' needs its client: {install_hint('temporal')}")
+    if not has_extra(engine):
+        raise ExtraMissing(f"the engine {engine!r} needs its client: {install_hint(engine)}")
+
+
+def _domain(connection: "ConductorConnection", url: str, runs: Path, *, shared: bool) -> "Domain":
+    import socket
+
+    from podium.engines.conductor.names import Domain
+    from podium.engines.shared_runs import mark_of
+
+    if not shared:
+        return Domain.of_host(connection.queue, socket.gethostname())
+    _require_shared_store(url)
+    return Domain.of_shared_runs(connection.queue, mark_of(runs))
+
+
+def _require_shared_store(url: str) -> None:
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise InvalidConfiguration(
+            "--shared-runs needs a store that all workers reach: a SQLite file is on one host; use PostgreSQL"
+        )
 
 
 def _queues(connection: "Connection", url: str, runs: Path, *, shared: bool) -> "Queues":
     import socket
 
+    from podium.engines.shared_runs import mark_of
     from podium.engines.temporal.names import Queues
-    from podium.engines.temporal.shared_runs import mark_of
 
+    if shared:
+        _require_shared_store(url)
     if not url.startswith(("postgresql://", "postgres://")):
-        if shared:
-            raise InvalidConfiguration(
-                "--shared-runs needs a store that all workers reach: a SQLite file is on one host; use PostgreSQL"
-            )
         return Queues.beside_store(connection.queue, socket.gethostname(), Path(url.removeprefix("sqlite:")))
     if shared:
         return Queues.of_shared_runs(connection.queue, mark_of(runs))
@@ -396,16 +486,22 @@ def _guarded(store: Store, clock: Clock, access: "Callable[[], Access]") -> Stor
 
 
 def _engine_of(store: Store, runs: Path, run: "Run") -> "Engine | None":
-    """The engine of a run on a Temporal server; None of one of this machine."""
-    connection = connection_of(run, os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
+    """The engine of a run on a server; None of one of this machine."""
+    connection = connection_of(run)
     if connection is None:
         return None
-    _require_temporal()
+    _require_client(run.provider)
+    if run.provider == CONDUCTOR:
+        from podium.engines.conductor.engine import ConductorEngine
+        from podium.engines.conductor.names import Domain
+
+        domain = Domain.of_run(run)
+        return ConductorEngine(_worker_parts(store, runs), connection, domain) if domain is not None else None  # type: ignore[arg-type]
     from podium.engines.temporal.engine import TemporalEngine
     from podium.engines.temporal.names import Queues
 
     queues = Queues.of_run(run)
-    return TemporalEngine(_worker_parts(store, runs), connection, queues) if queues is not None else None
+    return TemporalEngine(_worker_parts(store, runs), connection, queues) if queues is not None else None  # type: ignore[arg-type]
 
 
 def access_of(actor: "str | Actor | None" = None) -> "Access":
@@ -431,27 +527,48 @@ def access_policy() -> "AccessPolicy | None":
     return settings.policy if settings is not None else None
 
 
-def connection_of(run: "Run", api_key: str | None) -> "Connection | None":
-    """To the Temporal server that a run was started on; None of a run of another engine."""
-    if run.provider != TEMPORAL:
-        return None
-    from podium.engines.temporal.connection import Connection
-    from podium.engines.temporal.names import engine_facts
+def connection_of(run: "Run", secret: str | None = None) -> "Connection | ConductorConnection | None":
+    """To the server that a run was started on; None of a run of this machine.
 
-    facts = engine_facts(run)
-    return Connection.of_facts(facts, api_key) if facts else None
+    `secret`: the API key or token, by default that of the environment.
+    """
+    facts = _engine_facts(run)
+    if not facts:
+        return None
+    if run.provider == CONDUCTOR:
+        from podium.engines.conductor.connection import Connection as ConductorConnection
+
+        token = secret or os.environ.get("PODIUM_CONDUCTOR_TOKEN") or None
+        return ConductorConnection.of_facts(facts, token)
+    from podium.engines.temporal.connection import Connection
+
+    return Connection.of_facts(facts, secret or os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
+
+
+def _engine_facts(run: "Run") -> "dict[str, Any]":
+    """What was kept with a run of another engine when it was created."""
+    if run.provider not in (TEMPORAL, CONDUCTOR):
+        return {}
+    import msgspec
+
+    facts = msgspec.json.decode(run.metadata).get(run.provider)
+    return facts if isinstance(facts, dict) else {}
 
 
 async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
     """The server is asked that the run's row names."""
     from podium.runtime.extras import has_extra
 
-    connection = connection_of(run, os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
-    if connection is None or not has_extra("temporal"):
+    connection = connection_of(run)
+    if connection is None or not has_extra(run.provider):
         return ()
+    if run.provider == CONDUCTOR:
+        from podium.engines.conductor.trouble import trouble_of as trouble_on_conductor
+
+        return await trouble_on_conductor(run, connection, await store.store_id())  # type: ignore[arg-type]
     from podium.engines.temporal.trouble import trouble_of
 
-    return await trouble_of(run, connection, store)
+    return await trouble_of(run, connection, store)  # type: ignore[arg-type]
 
 
 def check_run(

@@ -1,6 +1,6 @@
 """Followers with a fault each: the random host has to notice every one of them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from podium.log.drafts import EventDraft, LoggedEvent
@@ -9,6 +9,7 @@ from podium.machine.carried import Carried
 from podium.machine.commands import CancelTask, RunTask
 from podium.machine.following import Follower, Work
 from podium.machine.machine import Machine
+from podium.machine.task_queue import TaskKey
 from tests.torture.following import NewFollower
 from tests.unit.machine.hosting import IDENTITY
 
@@ -68,8 +69,8 @@ class _LetsCarriedEventsComeLate(Follower):
 
 
 class _RestartsWithoutInterrupting(Follower):
-    def restart(self) -> None:
-        super().restart()
+    def restart(self, carried_out_elsewhere: Collection[TaskKey] | None = None) -> None:
+        super().restart(carried_out_elsewhere)
         in_doubt = {(one.path, one.attempt) for one in self._work.abandoned}
         self._work.abandoned.clear()
         for command in self.machine.outstanding():
@@ -78,9 +79,9 @@ class _RestartsWithoutInterrupting(Follower):
 
 
 class _RestartsWithWhatWasDoneBefore(Follower):
-    def restart(self) -> None:
+    def restart(self, carried_out_elsewhere: Collection[TaskKey] | None = None) -> None:
         waiting = list(self._queue._waiting)
-        super().restart()
+        super().restart(carried_out_elsewhere)
         for task in waiting:
             self._queue.queue(task)
 

@@ -203,19 +203,19 @@ class Foreground:
 
     async def _on_engine(self, parts: Parts, opened: Store) -> Parts:
         """Another one than this process: the one that was chosen, or the one that has the run."""
-        from podium.wiring import connection_of, temporal_engine
+        from podium.wiring import connection_of, server_engine
 
         choice = chosen_engine()
         connection = choice.connection if choice.engine != LOCAL else None
         if connection is None and self._run_id is not None:
             run = await parts.store.runs.find(self._tenant, self._run_id)
-            connection = connection_of(run, choice.api_key)
+            connection = connection_of(run, choice.secret_of(run.provider))
         if connection is None:
             return parts
         if self._recordings is not None:
             raise click.UsageError("--record and --replay are for --engine local.")
         engine = partial(
-            temporal_engine, opened, self._folder, self._store, connection, shared_runs=choice.shared_runs
+            server_engine, opened, self._folder, self._store, connection, shared_runs=choice.shared_runs
         )
         return replace(parts, engine=cache(engine))
 

@@ -1,4 +1,4 @@
-"""`podium worker`: carry out runs for a Temporal server."""
+"""`podium worker`: carry out runs for a Temporal or Conductor server."""
 
 import asyncio
 import os
@@ -9,21 +9,28 @@ from typing import NoReturn
 
 import click
 
-from podium.cli.engine_options import chosen_engine, connection_options
+from podium.cli.engine_options import choose, chosen_engine, connection_options
 from podium.cli.env_files import env_file_option, use_env_files
 from podium.cli.hints import given_runs
 from podium.cli.storing import store_option, using_parts
+from podium.log.engines import CONDUCTOR, TEMPORAL
 from podium.operations.parts import Parts
 from podium.operations.serving import serve_runs
 from podium.text import visible
-from podium.wiring import runs_folder, store_url, temporal_worker
+from podium.wiring import conductor_worker, runs_folder, store_url, temporal_worker
 
 _DRAIN_SECONDS = 10.0
+_SLOTS = 8
 
 
 @click.command()
 @click.option(
-    "--engine", type=click.Choice(["temporal"]), required=True, expose_value=False, help="Whose runs."
+    "--engine",
+    type=click.Choice([TEMPORAL, CONDUCTOR]),
+    required=True,
+    expose_value=False,
+    callback=choose,
+    help="Whose runs.",
 )
 @click.option(
     "--drain",
@@ -33,11 +40,20 @@ _DRAIN_SECONDS = 10.0
     metavar="SECONDS",
     help="How long running steps may take to end when the worker is stopped; then other workers repeat them.",
 )
+@click.option(
+    "--slots",
+    type=click.IntRange(0, 10_000),
+    metavar="N",
+    help=f"Conductor: how many steps at the same time; 0 only decides. [default: {_SLOTS}]",
+)
+@click.option("--steps-only", is_flag=True, help="Conductor: carry out steps, and decide about no run.")
 @connection_options
 @env_file_option
 @store_option
-def worker(drain: float, env_files: tuple[Path, ...], store: str | None) -> int:
-    """Carry out runs that were started with `podium run --engine temporal`, until it is stopped.
+def worker(
+    drain: float, slots: int | None, steps_only: bool, env_files: tuple[Path, ...], store: str | None
+) -> int:
+    """Carry out runs that were started with `podium run --engine temporal` or `conductor`, until it is stopped.
 
     A worker needs the store that the runs are in and, unless --shared-runs is given, serves the runs that were started
     on its host. Steps get its environment and the secrets that it finds. Several workers can serve one queue. Ctrl-C or
@@ -45,9 +61,15 @@ def worker(drain: float, env_files: tuple[Path, ...], store: str | None) -> int:
 
     \b
     podium worker --engine temporal --address 127.0.0.1:7233
+    podium worker --engine conductor --url http://127.0.0.1:8080 --slots 4
     podium worker --engine temporal --store postgresql://db/podium --shared-runs --runs /shared/runs
     """
     choice = chosen_engine()
+    if choice.engine == TEMPORAL and (slots is not None or steps_only):
+        raise click.UsageError("--slots and --steps-only are for --engine conductor.")
+    if steps_only and slots == 0:
+        raise click.UsageError("With --steps-only and --slots 0 the worker would do nothing.")
+    connection = choice.connection
     use_env_files(env_files)
     folder = runs_folder(given_runs())
 
@@ -56,28 +78,31 @@ def worker(drain: float, env_files: tuple[Path, ...], store: str | None) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        serving = temporal_worker(
-            parts.store,
-            folder,
-            store_url(store, folder),
-            choice.connection,
-            shared_runs=choice.shared_runs,
-            drain=drain,
-        )
-        await serve_runs(
-            parts,
-            serving.serve,
-            stop,
-            lambda: _say_ready(serving.queues.served, choice.connection.address),
-        )
+        url, shared = store_url(store, folder), choice.shared_runs
+        queues: tuple[str, ...]
+        if choice.engine == CONDUCTOR:
+            on_conductor = conductor_worker(
+                *(parts, folder, url, choice.conductor),
+                shared_runs=shared,
+                slots=_SLOTS if slots is None else slots,
+                decides=not steps_only,
+                drain=drain,
+            )
+            serve, queues = on_conductor.serve, (on_conductor.domain.name,)
+        else:
+            on_temporal = temporal_worker(
+                parts.store, folder, url, choice.temporal, shared_runs=shared, drain=drain
+            )
+            serve, queues = on_temporal.serve, on_temporal.queues.served
+        await serve_runs(parts, serve, stop, lambda: _say_ready(queues, connection.place))
 
     using_parts(store, work, create=True)
     _exit()
 
 
-def _say_ready(queues: tuple[str, ...], address: str) -> None:
+def _say_ready(queues: tuple[str, ...], place: str) -> None:
     click.echo(
-        f"ready: serving {', '.join(visible(repr(queue)) for queue in queues)} of Temporal at {visible(address)}; "
+        f"ready: serving {', '.join(visible(repr(queue)) for queue in queues)} of {visible(place)}; "
         "press Ctrl-C to stop"
     )
     sys.stdout.flush()

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from podium.log.engines import LOCAL, TEMPORAL
+from podium.log.engines import CONDUCTOR, LOCAL, TEMPORAL
 
 
 class Support(StrEnum):
@@ -93,4 +93,21 @@ _TEMPORAL: Final = EngineSupport(
     max_parallel=1000,
 )
 
-ENGINES: Final[Mapping[str, EngineSupport]] = {one.name: one for one in (_LOCAL, _TEMPORAL)}
+_CONDUCTOR: Final = EngineSupport(
+    CONDUCTOR,
+    {
+        **dict.fromkeys(CAPABILITIES, _BY_THE_MACHINE),
+        "signal.cancel.cooperative": _native("the worker of a step learns of it from the log"),
+        "signal.cancel.forced": _native(
+            "the worker of a step kills its processes when it reads the log next"
+        ),
+        "flow.parallel": _native("in the slots of the worker that decides, and of all others"),
+        "timer": _native(
+            "timers of the worker that decides; the server wakes the run for those that are far away"
+        ),
+        "history.rotation": _native("not needed: an execution has one task, however long the run is"),
+        "query.state": _native("read from the store, never from the server"),
+    },
+)
+
+ENGINES: Final[Mapping[str, EngineSupport]] = {one.name: one for one in (_LOCAL, _TEMPORAL, _CONDUCTOR)}

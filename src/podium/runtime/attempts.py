@@ -15,6 +15,7 @@ from datetime import timedelta
 from podium.errors import PodiumError, StoreUnavailable
 from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.drafts import EventDraft, LoggedEvent
+from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.log.leases import Fence, WakeUp
 from podium.machine.commands import Question
@@ -112,6 +113,10 @@ class Attempts:
         records = await self._writer.outlast(
             lambda: self._store.read(RunId(run_id), after=after, limit=limit)
         )
+        return await self.logged(records)
+
+    async def logged(self, records: Sequence[EventRecord]) -> list[LoggedEvent]:
+        """With the values that the log keeps elsewhere."""
         return [await self._writer.logged(record) for record in records]
 
     async def ask(self, run_id: str, questions: Sequence[Question]) -> list[bool]:

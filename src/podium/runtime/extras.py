@@ -9,6 +9,7 @@ _MODULES: Final = {
     "http": ("httpx2", "httpcore2"),
     "signing": ("cryptography",),
     "temporal": ("temporalio",),
+    "conductor": ("httpx2", "httpcore2"),
 }
 
 

@@ -80,9 +80,3 @@ def test_a_nudge_that_the_server_did_not_take_is_tried_again_as_soon_as_it_answe
     assert site.look(*(tick * 0.25 for tick in range(400))) == []
     site.refused = set()
     assert site.look(100) == ["a"]
-
-
-def test_a_run_without_an_execution_is_left_to_the_reconciler() -> None:
-    site = Site(("a", "1"))
-    site.refused = {"a"}
-    assert site.look(0) == []

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from podium.engines.shared_runs import mark_of
 from podium.engines.temporal.names import Queues, workflow_type
-from podium.engines.temporal.shared_runs import mark_of
 from podium.machine import RULES_VERSION
 
 

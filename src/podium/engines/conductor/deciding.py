@@ -11,11 +11,10 @@ from datetime import datetime
 from typing import Final
 
 from podium.engines.conductor.slots import Slots
-from podium.engines.run_loop import Attempt, RunLoop
+from podium.engines.run_loop import Attempt, RunLoop, order_of
 from podium.errors import PodiumError, StaleFence
 from podium.log.attempts import AttemptEnd, AttemptOrder, Written
 from podium.log.drafts import EventDraft, LoggedEvent
-from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.log.leases import Fence
 from podium.machine.answers import stop_code
@@ -52,6 +51,7 @@ class DecidingLoop(RunLoop):
         hand_out: Callable[[str, int], Awaitable[None]],
         on_event: Callable[[LoggedEvent], None],
         on_turn: Callable[[], None],
+        may_rest: Callable[[], bool],
     ) -> None:
         super().__init__(run_id)
         self.run_id = run_id
@@ -62,6 +62,7 @@ class DecidingLoop(RunLoop):
         self._hand_out = hand_out
         self._on_event = on_event
         self._on_turn = on_turn
+        self._may_rest = may_rest
         self._stops: dict[TaskKey, StopRequest] = {}
         # Started, and neither begun here nor handed out.
         self._backlog: dict[TaskKey, RunTask] = {}
@@ -72,9 +73,11 @@ class DecidingLoop(RunLoop):
         self._incoming: list[LoggedEvent] = []
         self._lost: PodiumError | None = None
         self.is_leaving = False
+        self._due: float | None = None
         slots.wait(self._take_from_backlog)
 
     def close(self) -> None:
+        self._due = self.next_timer()
         self._slots.leave(self._take_from_backlog)
         super().close()
 
@@ -99,7 +102,17 @@ class DecidingLoop(RunLoop):
     def may_leave(self) -> bool:
         if self.attempts or self.helpers:
             return False
-        return self.is_leaving or not (self._backlog or self.handed_out or self.is_moving)
+        if self.is_leaving:
+            return True
+        return self._may_rest() and not (self._backlog or self.handed_out or self.is_moving)
+
+    def left_behind(self) -> dict[TaskKey, StopRequest]:
+        """Attempts that are still under way here when the run is another worker's."""
+        return {key: self._stops[key] for key in self.attempts if key in self._stops}
+
+    def next_due(self) -> float | None:
+        """In how many seconds the server has to give the run to a worker; None: when it is woken."""
+        return self._due
 
     @property
     def is_moving(self) -> bool:
@@ -204,8 +217,6 @@ class DecidingLoop(RunLoop):
             return False
         key = next(iter(self._backlog))
         task = self._backlog.pop(key)
-        from podium.engines.run_loop import order_of
-
         self.attend(task, self._begin(order_of(self.run_id, task, [], [])), [])
         return True
 
@@ -252,7 +263,3 @@ class DecidingLoop(RunLoop):
 
     async def ask(self, probe: Probe) -> list[bool]:
         return await self._work.ask(self.run_id, probe.questions)
-
-
-def is_ahead(records: Sequence[EventRecord], folded: int) -> bool:
-    return bool(records) and records[-1].run_seq > folded

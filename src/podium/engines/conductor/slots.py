@@ -1,5 +1,6 @@
 """How many attempts a worker carries out at the same time, whichever runs they are of."""
 
+import asyncio
 from collections.abc import Callable
 
 
@@ -19,6 +20,28 @@ class Slots:
             return False
         self._used += 1
         return True
+
+    async def acquire(self) -> None:
+        """As soon as one is free."""
+        if self.take():
+            return
+        free = asyncio.Event()
+
+        def take() -> bool:
+            if free.is_set() or not self.take():
+                return False
+            free.set()
+            return True
+
+        self.wait(take)
+        try:
+            await free.wait()
+        except asyncio.CancelledError:
+            if free.is_set():
+                self.give()
+            raise
+        finally:
+            self.leave(take)
 
     def give(self) -> None:
         self._used -= 1

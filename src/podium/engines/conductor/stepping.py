@@ -6,6 +6,7 @@ of several workers with the same one only the holder of its lease carries it out
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from podium.engines.conductor.folding import FoldedRun, FoldedRuns
@@ -16,6 +17,7 @@ from podium.log.ids import RunId
 from podium.log.leases import Fence
 from podium.machine.answers import stop_code
 from podium.machine.commands import CancelTask, RunTask
+from podium.machine.task_queue import TaskKey
 from podium.ports.store import Store
 from podium.runtime.attempt_lease import AttemptTakenOver
 from podium.runtime.attempts import Attempts
@@ -64,3 +66,21 @@ class HandedOut:
         """Of whoever decides about the run; it may be replaced while the attempt is under way."""
         held = await self._store.held_lease(run_id)
         return held.lease.fence if held is not None else Fence(0)
+
+
+async def listen_for_stops(runs: FoldedRuns, run_id: RunId, attempts: Mapping[TaskKey, StopRequest]) -> None:
+    """For attempts that are under way in this process although another one decides about the run now."""
+    is_new = asyncio.Event()
+    async with runs.use(run_id) as run:
+        with run.listening(is_new.set):
+            is_new.set()
+            waiting = dict(attempts)
+            while waiting:
+                await is_new.wait()
+                is_new.clear()
+                for key, stop in list(waiting.items()):
+                    owed = run.owed(*key)
+                    if owed is None:
+                        del waiting[key]
+                    elif isinstance(owed, CancelTask):
+                        stop.ask(force=owed.force, code=stop_code(owed))

@@ -1,0 +1,441 @@
+"""A worker keeps the task of a run, and the run's lease, while anything in the run is in progress.
+
+It gives both back when only a person, or a distant timer, can let the run continue. The lease is parked then: the run
+keeps its slot and is no process's. The task waits in the server's queue until it is due, or is woken.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+import msgspec
+
+from podium.engines.conductor.answers import FAILED_FOR_GOOD, IN_PROGRESS, PAUSED, TERMINATED, Execution, Task
+from podium.engines.conductor.client import ConductorClient
+from podium.engines.conductor.deciding import DecidingLoop
+from podium.engines.conductor.executions import Executions, run_of
+from podium.engines.conductor.folding import FoldedRuns
+from podium.engines.conductor.mirroring import Mirror, TaskLog, patiently
+from podium.engines.conductor.names import Domain, signal_id, workflow_id
+from podium.engines.conductor.slots import Slots
+from podium.engines.conductor.stepping import listen_for_stops
+from podium.engines.opening import Claimant, NotOpened, Opened, Opening
+from podium.engines.parts import LocalParts
+from podium.errors import PodiumError, RunNotFound, StaleFence, StoreUnavailable
+from podium.log.drafts import EventDraft
+from podium.log.engines import CONDUCTOR, ConductorRunRef
+from podium.log.events import EventType
+from podium.log.ids import RunId
+from podium.log.leases import Fence, Lease
+from podium.log.runs import Run
+from podium.log.transitions import TERMINAL
+from podium.machine.following import Follower
+from podium.machine.task_queue import TaskKey
+from podium.plan.capabilities import parallel_limit
+from podium.runtime import holders
+from podium.runtime.attempts import Attempts
+from podium.runtime.ends import ended_by, last_end
+from podium.runtime.lock import RunLocked
+
+_LOG: Final = logging.getLogger(__name__)
+# No longer than the server waits for a worker that does not answer.
+RUN_LEASE: Final = timedelta(seconds=8)
+_BEAT_SECONDS: Final = 2.0
+# How long a task waits that cannot be kept here: the run is unknown to this store, needs another worker, or is held.
+_UNKNOWN_SECONDS: Final = 30
+_TROUBLE_SECONDS: Final = 5
+_HELD_SECONDS: Final = 1
+# For a person: the server has no "never".
+_LONG_SECONDS: Final = 365 * 86_400
+
+# Run, type, id, reason: a change that was made in Conductor is an operator's wish.
+SendSignal = Callable[[Run, str, str, str], Awaitable[None]]
+
+
+class Site(msgspec.Struct, frozen=True):
+    """What a worker has for all of its runs."""
+
+    parts: LocalParts
+    client: ConductorClient
+    executions: Executions
+    domain: Domain
+    opening: Opening
+    attempts: Attempts
+    folded: FoldedRuns
+    slots: Slots
+    signal: SendSignal
+    on_kept: Callable[[RunId], None]
+    # Something that is under way until it ends, whatever becomes of the run here.
+    beside: Callable[[Coroutine[Any, Any, None]], None]
+
+
+def parked_owner(run_id: str) -> str:
+    """Who holds the lease of a run that waits."""
+    return holders.workflow_owner(CONDUCTOR, workflow_id(run_id))
+
+
+class KeptRuns:
+    """The runs that this worker decides about."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._kept: dict[RunId, KeptRun] = {}
+        self._unknown: set[RunId] = set()
+        self._is_closed = False
+
+    def __contains__(self, run_id: RunId) -> bool:
+        return run_id in self._kept
+
+    async def keep(self, task: Task) -> None:
+        """Until the run has ended, waits, or is another worker's. Raises nothing."""
+        try:
+            await self._keep(task)
+        except PodiumError as error:
+            _LOG.warning("a task of Conductor is given back: %s", error)
+            await self._give_back(task, _TROUBLE_SECONDS)
+
+    async def _keep(self, task: Task) -> None:
+        client, run_id = self._site.client, run_of(task.order)
+        if run_id is None:
+            await client.update(task, FAILED_FOR_GOOD, reason="MALFORMED_TASK: its input does not name a run")
+            return None
+        try:
+            run = await self._site.parts.store.get_run(run_id)
+        except RunNotFound as error:
+            if run_id not in self._unknown:
+                _LOG.warning("%s; its task is given back, for a worker with another store", error)
+                self._unknown.add(run_id)
+            return await self._give_back(task, _UNKNOWN_SECONDS)
+        if run_id in self._kept:
+            return await self._is_delivered_again(run, task)
+        if run.status in TERMINAL:
+            return await self._tell_end(run, task)
+        if not await self._is_its_execution(run, task):
+            await client.terminate(task.workflow_instance_id, f"run {run_id} has another execution")
+            return None
+        kept = self._kept[run_id] = KeptRun(self._site, run, task)
+        if self._is_closed:
+            kept.leave()
+        try:
+            await kept.keep()
+        except RunLocked:
+            await self._give_back(task, _HELD_SECONDS)
+        except StaleFence as error:
+            _LOG.info("run %s is another worker's now: %s", run_id, error)
+        finally:
+            del self._kept[run_id]
+
+    async def _is_delivered_again(self, run: Run, task: Task) -> None:
+        """The server may deliver a task twice; this worker keeps it already."""
+        if not await self._is_its_execution(run, task):
+            await self._site.client.terminate(
+                task.workflow_instance_id, f"run {run.identity.run_id} has another execution"
+            )
+
+    async def _is_its_execution(self, run: Run, task: Task) -> bool:
+        known = run.engine.provider_run_id if run.engine is not None else ""
+        if known in ("", task.workflow_instance_id):
+            return True
+        found = await self._site.client.execution(known)
+        return found is None or not found.is_open
+
+    async def _tell_end(self, run: Run, task: Task) -> None:
+        end = await last_end(self._site.parts.store, run)
+        assert end is not None
+        await self._site.executions.tell_end(task, ended_by(end))
+
+    async def _give_back(self, task: Task, seconds: int) -> None:
+        """If the server is away, it gives the task to another worker when it is back."""
+        with contextlib.suppress(PodiumError):
+            await self._site.client.update(task, IN_PROGRESS, callback_after=seconds)
+
+    def leave(self) -> None:
+        """The worker ends: nothing more starts, and runs are given back as soon as nothing is under way here."""
+        self._is_closed = True
+        for kept in self._kept.values():
+            kept.leave()
+
+
+class KeptRun:
+    """One run, as long as this worker keeps its task."""
+
+    def __init__(self, site: Site, run: Run, task: Task) -> None:
+        self._site = site
+        self._store = site.parts.store
+        self._run = run
+        self._run_id = run.identity.run_id
+        self._task = task
+        # It was deleted, or ended by hand: nothing can be said to the server about it.
+        self._is_task_gone = False
+        self._owner = holders.new_owner()
+        self._lease: Lease | None = None
+        self._loop: DecidingLoop | None = None
+        self._is_leaving = False
+        self._mirror = Mirror(site.client, task.workflow_instance_id)
+        self._task_log = TaskLog(site.client, task.task_id)
+        # Not open and not held when they were looked for last.
+        self._missing: frozenset[TaskKey] = frozenset()
+
+    def leave(self) -> None:
+        self._is_leaving = True
+        if self._loop is not None:
+            self._loop.leave()
+
+    async def keep(self) -> None:
+        """Raises `RunLocked` if another worker has the run, `StaleFence` if it took the run over."""
+        with _beside(self._beat()):
+            opened = await self._open()
+        if opened is NotOpened.OVER:
+            await self._tell_end()
+        elif isinstance(opened, NotOpened):
+            await self._wait_for(self._run.head, None)
+        else:
+            await self._decide(opened)
+
+    async def _decide(self, opened: Opened) -> None:
+        self._lease = opened.lease
+        await self._adopt(opened.lease.fence)
+        self._site.on_kept(self._run_id)
+        loop = self._loop = self._make_loop(opened)
+        try:
+            is_over = await self._drive(loop, opened)
+        finally:
+            loop.close()
+            if loop.attempts:
+                # They are this worker's, whoever decides about the run.
+                self._site.beside(listen_for_stops(self._site.folded, loop.run_id, loop.left_behind()))
+        if is_over:
+            await self._store.release(self._lease)
+            await self._tell_end()
+        else:
+            await self._park(loop)
+
+    async def _open(self) -> Opened | NotOpened:
+        claimant = Claimant(self._owner, RUN_LEASE, parked_owner(self._run_id))
+        try:
+            return await self._site.opening.open(self._run, claimant)
+        except RunLocked:
+            held = await self._store.held_lease(self._run_id)
+            if held is None or not holders.is_gone(held.lease.owner):
+                raise
+            await self._store.release(held.lease)
+            return await self._site.opening.open(self._run, claimant)
+
+    async def _adopt(self, fence: Fence) -> None:
+        """The first execution that claims the run is the run's; another one is, if that was deleted."""
+        execution, known = self._task.workflow_instance_id, self._run.engine
+        assert isinstance(known, ConductorRunRef)
+        if known.provider_run_id != execution:
+            ref = msgspec.structs.replace(known, provider_run_id=execution)
+            await self._store.set_engine(self._run_id, ref, fence=fence)
+
+    def _make_loop(self, opened: Opened) -> DecidingLoop:
+        site = self._site
+        loop = DecidingLoop(
+            self._run_id,
+            site.attempts,
+            site.slots,
+            now=site.parts.clock.now,
+            fence=self._fence,
+            hand_out=self._hand_out,
+            on_event=self._task_log.note,
+            on_turn=self._mirror_hold,
+            may_rest=lambda: self._mirror.is_true,
+        )
+        limit = parallel_limit(opened.plan, CONDUCTOR)
+        loop.follow(Follower(opened.machine, self._run.identity, limit))
+        if self._is_leaving:
+            loop.leave()
+        return loop
+
+    def _fence(self) -> Fence:
+        assert self._lease is not None
+        return self._lease.fence
+
+    async def _drive(self, loop: DecidingLoop, opened: Opened) -> bool:
+        with contextlib.ExitStack() as beside:
+            for one in (self._beat(), self._keep_lease(loop), self._follow(loop)):
+                beside.enter_context(_beside(one))
+            beside.enter_context(_beside(self._task_log.keep_up()))
+            beside.enter_context(_beside(self._mirror.keep_up(loop.wake)))
+            await loop.read()
+            follower = loop.follower
+            if opened.start is not None and not follower.machine.cancelled_before_start:
+                follower.submit(EventDraft(EventType.RUN_STARTED, payload=opened.start))
+            elsewhere = await self._carried_out_elsewhere(loop)
+            follower.restart(elsewhere)
+            loop.handed_out |= elsewhere
+            await self._look_at_status()
+            return await loop.drive()
+
+    def _mirror_hold(self) -> None:
+        assert self._loop is not None
+        self._mirror.want(bool(self._loop.follower.machine.hold.reasons))
+
+    async def _look_at_status(self) -> None:
+        """The log decides what it has to be; who changed it while no worker looked has had no effect."""
+        with contextlib.suppress(PodiumError):
+            found = await self._site.client.execution(self._task.workflow_instance_id)
+            self._mirror.is_paused = self._mirror.wanted = found is not None and found.status == PAUSED
+
+    # --- what is carried out elsewhere ------------------------------------------------------------
+
+    async def _hand_out(self, path: str, attempt: int) -> None:
+        site = self._site
+        await patiently(lambda: site.executions.hand_out(self._run_id, site.domain, path, attempt))
+
+    async def _carried_out_elsewhere(self, loop: DecidingLoop) -> set[TaskKey]:
+        """Started attempts that a worker holds, or will get from the server."""
+        machine = loop.follower.machine
+        started = {key for key in machine.waits if isinstance(key, tuple) and len(key) == 2}
+        started = {key for key in started if machine.has_started(*key)}
+        if not started:
+            return set()
+        held = await self._held()
+        with contextlib.suppress(PodiumError):
+            return started & (held | await self._site.executions.open_steps(self._run_id))
+        return started & held
+
+    async def _held(self) -> set[TaskKey]:
+        names = [one.lease.fence.attempt for one in await self._store.held_attempts(self._run_id)]
+        return {(path, int(attempt)) for path, _, attempt in (name.rpartition("|") for name in names)}
+
+    async def _look_for_handed_out(self, loop: DecidingLoop) -> None:
+        """An execution that was terminated or deleted by hand is handed out again."""
+        if not loop.handed_out:
+            return
+        held = await self._held()
+        loop.held = frozenset(held)
+        missing = loop.handed_out - held - await self._site.executions.open_steps(self._run_id)
+        for key in missing & self._missing & loop.handed_out:
+            _LOG.warning("attempt %s of %r of run %s is handed out again", key[1], key[0], self._run_id)
+            loop.hand_out(key)
+        self._missing = frozenset(missing)
+        loop.wake()
+
+    # --- beside the loop --------------------------------------------------------------------------
+
+    async def _keep_lease(self, loop: DecidingLoop) -> None:
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            with contextlib.suppress(StoreUnavailable, TimeoutError):
+                async with asyncio.timeout(RUN_LEASE.total_seconds()):
+                    if not await self._renew():
+                        loop.lose(StaleFence(f"run {self._run_id!r} was taken over by another worker"))
+                        return
+
+    async def _renew(self) -> bool:
+        """If it had lapsed and no one had it since, it is still ours."""
+        assert self._lease is not None
+        before = self._lease.fence.generation
+        lease = await self._store.renew(self._lease, ttl=RUN_LEASE)
+        if lease is None:
+            lease = await self._store.claim(self._run_id, owner=self._owner, ttl=RUN_LEASE)
+            if lease is None or lease.fence.generation > before + 1:
+                return False
+        self._lease = lease
+        return True
+
+    async def _follow(self, loop: DecidingLoop) -> None:
+        """The log, for what others append to it."""
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                after = loop.follower.machine.last_seq
+                async for records in self._store.watch(self._run_id, after=after):
+                    folded = loop.follower.machine.last_seq
+                    new = [record for record in records if record.run_seq > folded]
+                    loop.incoming(await self._site.attempts.logged(new))
+            await asyncio.sleep(_BEAT_SECONDS)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            try:
+                if not self._is_task_gone:
+                    await self._look_at_execution()
+                if self._loop is not None:
+                    await self._look_for_handed_out(self._loop)
+            except PodiumError as error:
+                _LOG.warning("run %s: %s", self._run_id, error)
+
+    async def _look_at_execution(self) -> None:
+        client, execution = self._site.client, self._task.workflow_instance_id
+        await client.extend(self._task)
+        before = self._mirror.changes
+        found = await client.execution(execution)
+        if found is None:
+            await self._was_deleted()
+        elif found.status == TERMINATED:
+            self._is_task_gone = True
+            await self._wish("CANCEL", found, "terminated in Conductor")
+        elif not found.is_open:
+            self._is_task_gone = True
+        elif self._loop is not None and self._mirror.is_true and self._mirror.changes == before:
+            await self._look_at_pause(found)
+
+    async def _look_at_pause(self, found: Execution) -> None:
+        is_paused = found.status == PAUSED
+        if is_paused == self._mirror.is_paused:
+            return
+        self._mirror.is_paused = self._mirror.wanted = is_paused
+        kind, text = ("PAUSE", "paused in Conductor") if is_paused else ("RESUME", "resumed in Conductor")
+        await self._wish(kind, found, text)
+
+    async def _wish(self, kind: str, found: Execution, text: str) -> None:
+        """Sent as a signal: a change is one signal, however often it is seen."""
+        assert self._loop is None or self._loop.run_id == self._run_id
+        seq = self._loop.follower.machine.last_seq if self._loop is not None else self._run.head
+        change = f"{kind}|{found.last_retried_time}" if kind == "CANCEL" else f"{kind}|{seq}"
+        await self._site.signal(self._run, kind, signal_id(found.workflow_id, change), text)
+
+    async def _was_deleted(self) -> None:
+        """The run continues; a new execution shows its end."""
+        self._is_task_gone = True
+        site = self._site
+        _LOG.warning("the execution of run %s was deleted; a new one is started", self._run_id)
+        await site.executions.start(self._run_id, site.domain)
+
+    # --- giving the run back ----------------------------------------------------------------------
+
+    async def _park(self, loop: DecidingLoop) -> None:
+        parked = await self._store.claim(
+            self._run_id, owner=parked_owner(self._run_id), ttl=None, takes_over=self._owner
+        )
+        if parked is None:
+            raise StaleFence(f"run {self._run_id!r} was taken over by another worker")
+        seconds = 0.0 if loop.is_leaving else loop.next_due()
+        await self._task_log.flush()
+        await self._wait_for(loop.follower.machine.last_seq, seconds)
+
+    async def _wait_for(self, seq: int, seconds: float | None) -> None:
+        """The task waits; a signal between the decision and the server's answer must not wait with it."""
+        site = self._site
+        after = _LONG_SECONDS if seconds is None else max(0, int(seconds))
+        is_taken = not self._is_task_gone and await site.client.update(
+            self._task, IN_PROGRESS, callback_after=after
+        )
+        run = await self._store.get_run(self._run_id)
+        if not is_taken:
+            await site.executions.revive(run, site.domain)
+        elif run.head != seq:
+            await site.executions.wake(self._task.workflow_instance_id)
+
+    async def _tell_end(self) -> None:
+        site, run = self._site, await self._store.get_run(self._run_id)
+        site.attempts.forget(self._run_id)
+        end = await last_end(self._store, run)
+        assert end is not None
+        await self._task_log.flush()
+        await patiently(lambda: site.executions.tell_end(self._task, ended_by(end)))
+
+
+@contextlib.contextmanager
+def _beside(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()

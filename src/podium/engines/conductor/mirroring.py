@@ -1,0 +1,112 @@
+"""What Conductor's page shows of a run that a worker decides about; and what people change there.
+
+The status is mirrored: PAUSED while the run is held. Starts and ends of steps are lines in the log of the task.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from podium.engines.conductor.client import ConductorClient
+from podium.errors import PodiumError
+from podium.log.drafts import LoggedEvent
+from podium.log.events import EventType
+
+_LOG: Final = logging.getLogger(__name__)
+# Of the log of a task.
+_MAX_LINES_PER_SECOND: Final = 10
+_VERBS: Final = {
+    EventType.STEP_STARTED: "started",
+    EventType.STEP_COMPLETED: "completed",
+    EventType.STEP_FAILED: "failed",
+    EventType.STEP_INTERRUPTED: "interrupted",
+}
+_PAUSE: Final = 0.2
+_MAX_PAUSE: Final = 5.0
+
+
+class TaskLog:
+    """At most so many lines in a second; what is left out is counted."""
+
+    def __init__(self, client: ConductorClient, task_id: str) -> None:
+        self._client = client
+        self._task_id = task_id
+        self._lines: deque[str] = deque()
+        self._left_out = 0
+
+    def note(self, event: LoggedEvent) -> None:
+        verb = _VERBS.get(EventType(event.event_type)) if event.event_type in _VERBS else None
+        if verb is None:
+            return
+        if len(self._lines) >= _MAX_LINES_PER_SECOND:
+            self._left_out += 1
+            return
+        attempt = f", attempt {event.attempt}" if event.attempt > 1 else ""
+        self._lines.append(f"{event.at} {event.path} {verb}{attempt}")
+
+    async def keep_up(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            await self.flush()
+
+    async def flush(self) -> None:
+        lines, self._lines = list(self._lines), deque()
+        if self._left_out:
+            lines.append(f"and {self._left_out} more")
+            self._left_out = 0
+        if lines:
+            with contextlib.suppress(PodiumError):
+                await self._client.log(self._task_id, "\n".join(lines))
+
+
+class Mirror:
+    """`wanted`: whether the run is held. It is not this worker's any more after `close`."""
+
+    def __init__(self, client: ConductorClient, execution: str) -> None:
+        self._client = client
+        self._execution = execution
+        self.is_paused = False
+        self.wanted = False
+        # How often it was changed here: what was read before a change says nothing.
+        self.changes = 0
+        self._changed = asyncio.Event()
+
+    def want(self, paused: bool) -> None:
+        if paused != self.wanted:
+            self.wanted = paused
+            self.changes += 1
+            self._changed.set()
+
+    @property
+    def is_true(self) -> bool:
+        return self.wanted == self.is_paused
+
+    async def keep_up(self, on_true: Callable[[], None]) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while not self.is_true:
+                wanted = self.wanted
+                await patiently(lambda: self._set(wanted))  # noqa: B023 - awaited here
+                self.is_paused = wanted
+            on_true()
+
+    async def _set(self, paused: bool) -> None:
+        await (self._client.pause if paused else self._client.resume)(self._execution)
+
+
+async def patiently(call: Callable[[], Awaitable[object]]) -> None:
+    """Until the server has answered."""
+    pause = _PAUSE
+    while True:
+        try:
+            await call()
+        except PodiumError as error:
+            _LOG.warning("waiting for the server: %s", error)
+        else:
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _MAX_PAUSE)

@@ -1,0 +1,107 @@
+"""Runs that wait: no worker keeps them, so changes that people make to their executions are looked for here.
+
+Also what a server may lose: a run without an execution gets a new one, and a nudge is repeated as long as the wake-up
+of its signal is in the store.
+"""
+
+import logging
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from podium.engines.conductor.answers import PAUSED, RUNNING, TERMINATED, Summary
+from podium.engines.conductor.keeping import KeptRuns, Site, parked_owner
+from podium.engines.conductor.names import Domain, signal_id
+from podium.errors import PodiumError
+from podium.log.engines import CONDUCTOR
+from podium.log.ids import RunId
+from podium.log.runs import Run
+from podium.log.times import moment
+from podium.log.transitions import RunStatus
+
+_LOG: Final = logging.getLogger(__name__)
+_PAGE: Final = 100
+# What a client has to start the run that it created.
+_START: Final = timedelta(seconds=10)
+
+
+class Reconciler:
+    def __init__(self, site: Site, kept: KeptRuns) -> None:
+        self._site = site
+        self._store = site.parts.store
+        self._kept = kept
+
+    async def look(self) -> None:
+        """At all runs of this engine that are open, wait, and have their files here."""
+        after = ""
+        while runs := await self._store.open_runs(CONDUCTOR, after=after, limit=_PAGE):
+            after = runs[-1].identity.run_id
+            await self._look_at([run for run in runs if self._is_served(run)])
+
+    def _is_served(self, run: Run) -> bool:
+        domain = Domain.of_run(run)
+        return domain is not None and domain.name == self._site.domain.name
+
+    async def _look_at(self, runs: Sequence[Run]) -> None:
+        waiting = [run for run in runs if run.identity.run_id not in self._kept and await self._waits(run)]
+        known = [run for run in waiting if _execution_of(run)]
+        found = await self._site.client.executions([_execution_of(run) for run in known]) if known else {}
+        for run in waiting:
+            try:
+                await self._compare(run, found.get(_execution_of(run)))
+            except PodiumError as error:
+                _LOG.warning("run %s could not be looked after: %s", run.identity.run_id, error)
+
+    async def _waits(self, run: Run) -> bool:
+        """No worker has it. One that has lost its worker a moment ago is delivered again by the server."""
+        held = await self._store.held_lease(run.identity.run_id)
+        return held is None or not held.is_live or held.lease.owner == parked_owner(run.identity.run_id)
+
+    async def _is_parked(self, run: Run) -> bool:
+        """Its status was mirrored before: what differs now was changed by hand."""
+        run_id = run.identity.run_id
+        held = await self._store.held_lease(run_id)
+        is_parked = held is not None and held.lease.owner == parked_owner(run_id)
+        return is_parked and (await self._store.get_run(run_id)).head == run.head
+
+    async def _compare(self, run: Run, found: Summary | None) -> None:
+        if found is None:
+            if not self._is_being_started(run):
+                await self._site.executions.revive(run, self._site.domain)
+        elif found.status == TERMINATED:
+            await self._wish(run, found, "CANCEL", "terminated in Conductor")
+            await self._site.executions.revive(run, self._site.domain)
+        elif found.status == PAUSED and run.status is not RunStatus.PAUSED:
+            await self._wish_if_parked(run, found, "PAUSE", "paused in Conductor")
+        elif found.status == RUNNING and run.status is RunStatus.PAUSED:
+            await self._wish_if_parked(run, found, "RESUME", "resumed in Conductor")
+        elif found.status not in (RUNNING, PAUSED):
+            await self._site.executions.revive(run, self._site.domain)
+
+    async def _wish_if_parked(self, run: Run, found: Summary, kind: str, text: str) -> None:
+        if await self._is_parked(run):
+            await self._wish(run, found, kind, text)
+
+    async def _wish(self, run: Run, found: Summary, kind: str, text: str) -> None:
+        await self._site.signal(run, kind, signal_id(found.workflow_id, f"{kind}|{run.head}"), text)
+
+    def _is_being_started(self, run: Run) -> bool:
+        """By the client that created it, unless that was killed in between."""
+        return run.head < 2 and moment(self._site.parts.now()) - moment(run.created_at) < _START
+
+    async def nudge(self, run_id: RunId) -> bool:
+        """Let a worker have a run with a new signal. False if it is to be repeated soon."""
+        if run_id in self._kept:
+            return True
+        try:
+            run = await self._store.get_run(run_id)
+            if self._is_served(run):
+                await self._site.executions.wake_run(run)
+        except PodiumError as error:
+            _LOG.warning("run %s could not be woken: %s", run_id, error)
+            return False
+        return True
+
+
+def _execution_of(run: Run) -> str:
+    return run.engine.provider_run_id if run.engine is not None else ""

@@ -1,0 +1,231 @@
+"""A worker: keeps the tasks of runs, decides about them, and carries out attempts while it has free slots."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from datetime import timedelta
+from typing import Any, Final
+
+from podium.engines.conductor.answers import COMPLETED, FAILED_FOR_GOOD, IN_PROGRESS, Task
+from podium.engines.conductor.client import ConductorClient, connect
+from podium.engines.conductor.connection import Connection
+from podium.engines.conductor.definitions import register
+from podium.engines.conductor.executions import Executions, attempt_of
+from podium.engines.conductor.folding import FoldedRuns
+from podium.engines.conductor.keeping import KeptRuns, SendSignal, Site
+from podium.engines.conductor.mirroring import patiently
+from podium.engines.conductor.names import Domain, Names
+from podium.engines.conductor.reconciling import Reconciler
+from podium.engines.conductor.slots import Slots
+from podium.engines.conductor.stepping import HandedOut
+from podium.engines.hosting import prepare_for_worker
+from podium.engines.nudging import Nudger
+from podium.engines.opening import Opening, PlanOf
+from podium.engines.parts import LocalParts
+from podium.engines.worker_names import worker_name
+from podium.errors import PodiumError, RunNotFound, StoreUnavailable
+from podium.log.engines import CONDUCTOR
+from podium.runtime.attempts import AttemptNotStarted, Attempts
+from podium.runtime.engine_attempt import WorkerStopped
+from podium.runtime.followed_views import FollowedViews
+from podium.runtime.hosted_runs import HostedRuns
+
+_LOG: Final = logging.getLogger(__name__)
+# The server itself looks every 100 ms while a poll waits: asking again is faster.
+_POLL_SECONDS: Final = 0.05
+_NUDGE_SECONDS: Final = 0.05
+_RECONCILE_SECONDS: Final = 2.0
+_BEAT_SECONDS: Final = 2.0
+_MAX_RUNS_PER_POLL: Final = 20
+_TROUBLE_SECONDS: Final = 5
+_UNKNOWN_SECONDS: Final = 30
+
+
+class ConductorWorker:
+    """`slots`: attempts at the same time. `decides`: also about runs, and not only carries out what is handed out."""
+
+    def __init__(
+        self,
+        parts: LocalParts,
+        connection: Connection,
+        domain: Domain,
+        plan_of: PlanOf,
+        signal: SendSignal,
+        *,
+        slots: int,
+        decides: bool,
+        drain: timedelta,
+    ) -> None:
+        self._parts = parts
+        self._connection = connection
+        self.domain = domain
+        self._plan_of = plan_of
+        self._signal = signal
+        self._slots = Slots(slots)
+        self._decides = decides
+        self._drain = drain
+        self._name = worker_name()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+
+    async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
+        """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
+        async with await connect(self._connection) as client:
+            names = Names.of_store(await self._parts.store.store_id())
+            await register(client, names)
+            hosted = HostedRuns(prepare_for_worker(self._parts))
+            views = FollowedViews(self._parts, on_end=hosted.close_if_idle)
+            hosted.on_open = views.follow
+            attempts = Attempts(self._parts, hosted, on_outage=_log_outage)
+            site = self._site(client, names, attempts, FoldedRuns(self._parts, hosted), views)
+            await self._serve(site, names, stop, on_ready)
+            await views.close()
+
+    def _site(
+        self,
+        client: ConductorClient,
+        names: Names,
+        attempts: Attempts,
+        folded: FoldedRuns,
+        views: FollowedViews,
+    ) -> Site:
+        return Site(
+            self._parts,
+            client,
+            Executions(client, names),
+            self.domain,
+            Opening(self._parts, self._plan_of, CONDUCTOR),
+            attempts,
+            folded,
+            self._slots,
+            self._signal,
+            views.follow,
+            self._begin,
+        )
+
+    async def _serve(
+        self, site: Site, names: Names, stop: asyncio.Event, on_ready: Callable[[], None]
+    ) -> None:
+        kept = KeptRuns(site)
+        steps = HandedOut(self._parts.store, site.attempts, site.folded)
+        polls = [asyncio.create_task(self._poll_steps(site, names, steps))]
+        beside: list[asyncio.Task[None]] = []
+        if self._decides:
+            reconciler = Reconciler(site, kept)
+            polls.append(asyncio.create_task(self._poll_runs(site, names, kept)))
+            beside.append(asyncio.create_task(_every(_RECONCILE_SECONDS, reconciler.look)))
+            beside.append(asyncio.create_task(self._nudge(reconciler)))
+        on_ready()
+        await stop.wait()
+        # Polls that are open return first: one that is cut off takes its task with it.
+        self._is_stopping = True
+        await asyncio.gather(*polls, return_exceptions=True)
+        for task in beside:
+            task.cancel()
+        kept.leave()
+        await self._end(site.attempts)
+
+    async def _end(self, attempts: Attempts) -> None:
+        """Runs and steps are given back, so that other workers need not wait until the server notices."""
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=self._drain.total_seconds())
+        await attempts.close()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=_BEAT_SECONDS)
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _LOG.error("a task of Conductor failed here", exc_info=task.exception())
+
+    # --- polling ----------------------------------------------------------------------------------
+
+    async def _poll_runs(self, site: Site, names: Names, kept: KeptRuns) -> None:
+        while not self._is_stopping:
+            tasks = await self._poll(site.client, names.decider, _MAX_RUNS_PER_POLL)
+            for task in tasks:
+                self._begin(kept.keep(task))
+            if not tasks:
+                await asyncio.sleep(_POLL_SECONDS)
+
+    async def _poll_steps(self, site: Site, names: Names, steps: HandedOut) -> None:
+        while not self._is_stopping:
+            free = self._slots.free
+            tasks = await self._poll(site.client, names.step, free) if free else []
+            for task in tasks:
+                self._begin(self._step(site, steps, task))
+            if not tasks:
+                await asyncio.sleep(_POLL_SECONDS)
+
+    async def _poll(self, client: ConductorClient, task: str, count: int) -> list[Task]:
+        try:
+            return await client.poll(
+                task, domain=self.domain.name, worker=self._name, count=count, timeout_ms=0
+            )
+        except PodiumError as error:
+            _LOG.warning("no work could be asked for: %s", error)
+            await asyncio.sleep(1)
+            return []
+
+    # --- attempts that were handed out ------------------------------------------------------------
+
+    async def _step(self, site: Site, steps: HandedOut, task: Task) -> None:
+        beating = asyncio.create_task(_every(_BEAT_SECONDS, lambda: site.client.extend(task)))
+        try:
+            # Runs that are decided here may have taken what was free when the server was asked.
+            await self._slots.acquire()
+            try:
+                report = await self._perform(site, steps, task)
+            finally:
+                self._slots.give()
+            await patiently(report)
+        finally:
+            beating.cancel()
+
+    async def _perform(self, site: Site, steps: HandedOut, task: Task) -> Callable[[], Awaitable[object]]:
+        """Carry it out; returns what the server is to be told."""
+        update, named = site.client.update, attempt_of(task.order)
+        if named is None:
+            reason = "MALFORMED_TASK: its input does not name an attempt"
+            return lambda: update(task, FAILED_FOR_GOOD, reason=reason)
+        try:
+            await steps.perform(*named)
+        except WorkerStopped:
+            return lambda: update(task, IN_PROGRESS, callback_after=0)
+        except RunNotFound as error:
+            _LOG.warning("%s; its task is given back, for a worker with another store", error)
+            return lambda: update(task, IN_PROGRESS, callback_after=_UNKNOWN_SECONDS)
+        except (AttemptNotStarted, PodiumError) as error:
+            _LOG.warning("an attempt is given back: %s", error)
+            return lambda: update(task, IN_PROGRESS, callback_after=_TROUBLE_SECONDS)
+        return lambda: update(task, COMPLETED)
+
+    # --- what may have been lost ------------------------------------------------------------------
+
+    async def _nudge(self, reconciler: Reconciler) -> None:
+        nudger = Nudger(self._parts.store, CONDUCTOR, reconciler.nudge)
+        clock = asyncio.get_running_loop().time
+        await _every(_NUDGE_SECONDS, lambda: nudger.nudge(self._parts.now(), clock()))
+
+
+async def _every(seconds: float, call: Callable[[], Awaitable[object]]) -> None:
+    """The server or the store may be away for a while: then it is tried again."""
+    while True:
+        await asyncio.sleep(seconds)
+        try:
+            await call()
+        except PodiumError as error:
+            _LOG.warning("%s", error)
+
+
+def _log_outage(error: StoreUnavailable) -> None:
+    """What was done is kept until it can be stored."""
+    _LOG.warning("waiting for the store: %s", error)
