@@ -8,8 +8,8 @@ import pytest
 
 from services import temporal
 from services.temporal import TemporalServer
+from tests.engines.databases import OwnDatabase
 from tests.servers import need
-from tests.temporal.databases import OwnDatabase
 from tests.temporal.site import Site
 
 # A rotation as often as possible, and without the second that the server waits between two of them.

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-from tests.temporal.cases import Case
-from tests.temporal.site import PATIENCE, Site, until
+from tests.engines.cases import Case
+from tests.engines.site import PATIENCE, until
+from tests.temporal.site import Site
 
 STEPS = """
 steps:

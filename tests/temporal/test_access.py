@@ -10,7 +10,8 @@ import pytest
 
 from podium.log.events import EventType
 from podium.ports.store import Store
-from tests.temporal.site import Process, Site
+from tests.engines.site import Process
+from tests.temporal.site import Site
 
 RULES = """
 access:

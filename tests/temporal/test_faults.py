@@ -13,9 +13,10 @@ import pytest
 
 from services import postgres
 from services.temporal import TemporalServer
+from tests.engines.cases import Case
+from tests.engines.site import WorkerProcess, until
 from tests.servers import need
-from tests.temporal.cases import Case
-from tests.temporal.site import Site, WorkerProcess, until
+from tests.temporal.site import Site
 
 SEQUENCE = """
 steps:

@@ -5,9 +5,10 @@
 
 import pytest
 
-from tests.temporal.cases import Case
+from tests.engines.cases import Case
+from tests.engines.site import until
 from tests.temporal.kill_points import STEPS, KillPoint, add_crash, kill_at
-from tests.temporal.site import Site, until
+from tests.temporal.site import Site
 
 
 @pytest.mark.rule("G13")

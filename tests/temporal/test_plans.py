@@ -14,7 +14,8 @@ from temporalio.client import Client
 
 from podium.engines.temporal.client import has_worker
 from podium.log.payloads import RunEnd, payload_of
-from tests.temporal.site import Site, WorkerProcess, until
+from tests.engines.site import WorkerProcess, until
+from tests.temporal.site import Site
 
 WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: A, command: [touch, ran.txt]}]\n'
 

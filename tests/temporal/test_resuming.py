@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.temporal.site import PODIUM, Site, until
+from tests.engines.site import PODIUM, until
+from tests.temporal.site import Site
 
 FAILS = """
 version: "2.0"

@@ -9,8 +9,9 @@ from temporalio.client import Client
 
 from podium.engines.temporal.client import is_open
 from podium.operations.signal_refusals import SignalWouldBeIgnored
-from tests.temporal.marks import Marks
-from tests.temporal.site import Process, Site, until
+from tests.engines.marks import Marks
+from tests.engines.site import Process, until
+from tests.temporal.site import Site
 
 WAITING = """
 approval: required

@@ -7,9 +7,10 @@ import threading
 
 import pytest
 
+from tests.engines.site import ROOT, WorkerProcess
 from tests.signal_table.cells import all_cells
 from tests.signal_table.on_temporal import START, STOP
-from tests.temporal.site import ROOT, Site, WorkerProcess
+from tests.temporal.site import Site
 
 _MAX_SECONDS = 900
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from podium.log.engines import TEMPORAL
-from tests.temporal.site import Site, until
+from tests.engines.site import until
+from tests.temporal.site import Site
 
 WAITS = 'version: "2.0"\nname: w\nsteps: [{name: A, command: ["true"]}, {name: Ask, approval: go}]\n'
 

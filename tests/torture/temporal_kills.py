@@ -25,9 +25,10 @@ from podium.log.events import EventRecord
 from podium.testing.engine_promises import LocalRuns, Scenario, canonical, plan_of, problems_of
 from services import postgres, temporal
 from services.temporal import TemporalServer
-from tests.temporal.databases import OwnDatabase
-from tests.temporal.marks import Mark, Marks
-from tests.temporal.site import Site, WorkerProcess
+from tests.engines.databases import OwnDatabase
+from tests.engines.marks import Mark, Marks
+from tests.engines.site import WorkerProcess
+from tests.temporal.site import Site
 from tests.torture.figures import distribution, load
 
 _SECONDS = 120.0

@@ -1,6 +1,7 @@
-"""Starts runs on Temporal and follows them, in a process of its own: the client library may abort it at its exit.
+"""Starts runs on another engine and follows them, in a process of its own: a client library may abort it at its exit.
 
-    python -m tests.temporal.starter STORE RUNS ADDRESS NAMESPACE QUEUE
+    python -m tests.engines.starter STORE RUNS --engine temporal --address HOST:PORT --namespace NAME --queue QUEUE
+    python -m tests.engines.starter STORE RUNS --engine conductor --url URL --queue QUEUE
 
 Reads one `Order` a line and answers each with one line: the log of the run, or what went wrong.
 """
@@ -13,13 +14,14 @@ from typing import Any
 
 import msgspec
 
-from podium.engines.temporal.connection import Connection
+from podium.engines.conductor.connection import Connection as ConductorConnection
+from podium.engines.temporal.connection import Connection as TemporalConnection
 from podium.log.events import EventRecord
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import Engine
 from podium.ports.store import Store
 from podium.testing.engine_promises import LocalRuns, ScriptedSignal
-from podium.wiring import temporal_engine
+from podium.wiring import conductor_connection, server_engine, temporal_connection
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -34,17 +36,23 @@ class Answer(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def main(url: str, runs: str, address: str, namespace: str, queue: str) -> None:
-    connection = Connection(address=address, namespace=namespace, queue=queue)
+def main(url: str, runs: str, place: list[str]) -> None:
+    given = dict(zip(place[::2], place[1::2], strict=True))
 
     def engine(store: Store) -> Engine:
-        return temporal_engine(store, Path(runs), url, connection, shared_runs=False)
+        return server_engine(store, Path(runs), url, _connection(given), shared_runs=False)
 
     started = LocalRuns(url, Path(runs), engine)
     for line in sys.stdin.buffer:
         order = msgspec.json.decode(line, type=Order)
         sys.stdout.buffer.write(msgspec.json.encode(_carry_out(started, order)) + b"\n")
         sys.stdout.buffer.flush()
+
+
+def _connection(given: dict[str, str]) -> TemporalConnection | ConductorConnection:
+    if given["--engine"] == "conductor":
+        return conductor_connection(given["--url"], given["--queue"])
+    return temporal_connection(given["--address"], given["--namespace"], given["--queue"])
 
 
 def _carry_out(started: LocalRuns, order: Order) -> Answer:
@@ -59,5 +67,5 @@ def _carry_out(started: LocalRuns, order: Order) -> Answer:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])
     os._exit(0)

@@ -1,8 +1,9 @@
 """A run under way whose end has to be what it is without any fault."""
 
 from podium.testing.engine_promises import Scenario
-from tests.temporal.marks import Marks, check_run
-from tests.temporal.site import Site, until
+from tests.engines.marks import Marks, check_run
+from tests.engines.site import until
+from tests.temporal.site import Site
 
 
 class Case:

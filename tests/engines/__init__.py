@@ -1,0 +1,1 @@
+"""What tests of distributed engines share: real servers, stores, workers and clients."""
