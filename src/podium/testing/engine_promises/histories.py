@@ -1,7 +1,8 @@
 """The canonical history of a run: what two engines have to agree on.
 
 Left out, because it differs between two runs of the same thing: ids, times, durations, paths of the host, engine
-attempts, attempts that were interrupted, alerts, ignored signals, and what an engine says about itself.
+attempts, attempts that were interrupted, alerts, ignored signals, and what an engine says about itself. Of an attempt
+that was stopped before it had any output, also whether its work had begun.
 
 A history is a partial order. Each list of steps has its events in the order of the log; iterations and further visits
 of a composite are lists of their own. Where steps run at the same time (branches of a parallel step, steps of a graph)
@@ -22,6 +23,7 @@ _LEFT_OUT: Final = frozenset(
     {EventType.ALERT_RAISED, EventType.RUN_VALIDATION_REPORT, EventType.SIGNAL_IGNORED}
 )
 _VARIES: Final = frozenset({"durationMs", "due", "env", "deadline", "engineRunRef", "decision", "facts"})
+_OF_THE_WORK: Final = frozenset({"output", "fingerprint"})
 _OF_THE_HOST: Final = ("dir", "artifacts", "workspace", "id")
 _KEYED: Final = frozenset({EventType.TIMER_FIRED, EventType.PROBE_ANSWERED})
 
@@ -135,6 +137,9 @@ class _Stable:
         if record.event_type == EventType.BUDGET_CHARGED:
             # What all have cost so far depends on who was first.
             payload.pop("total", None)
+        if payload.get("error", {}).get("message") == "stopped" and not payload.get("output"):
+            # An attempt may be stopped before its work began: then it has no output yet.
+            payload = {name: value for name, value in payload.items() if name not in _OF_THE_WORK}
         return {name: value for name, value in payload.items() if name not in _VARIES}
 
     def _signal(self, signal_id: str) -> str:
