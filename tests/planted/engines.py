@@ -248,7 +248,9 @@ _ON_TEMPORAL: Final[list[Fault]] = [
         "EN16",
         "a run is created although its execution id is in use",
         swap(
-            f"{_TEMPORAL}/engine.py:TemporalEngine.create", "await temporal.is_open(client, run_id)", "False"
+            f"{_TEMPORAL}/engine.py:TemporalEngine.require_place",
+            "await temporal.is_open(client, run_id)",
+            "False",
         ),
     ),
     fault(

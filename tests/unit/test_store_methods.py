@@ -9,9 +9,6 @@ SOURCE = Path(podium.__file__).parent
 # Called by the stores themselves and by what is published for tests, or not reached from any command.
 NOT_THE_PRODUCT = ("stores/", "testing/", "ports/store.py", "runtime/queue.py")
 LATER = {
-    "set_engine": "Conductor, which gives a run its ids when it is started",
-    "held_attempts": "Conductor, where a new decider has to know which attempts are under way",
-    "store_id": "Conductor, where two stores may share one server",
     "run_of_engine": "engines other than the local one",
     "claim_next": "the server, which starts queued runs (runtime/queue.py)",
     "claim_lapsed": "the server, which takes over runs without a driver",

@@ -9,7 +9,6 @@ _MODULES: Final = {
     "http": ("httpx2", "httpcore2"),
     "signing": ("cryptography",),
     "temporal": ("temporalio",),
-    "conductor": ("httpx2", "httpcore2"),
 }
 
 
