@@ -78,6 +78,8 @@ async def _work(open_store: Open, folder: Path, worker: int, pipe: int) -> None:
             continue
         os.write(pipe, f"{name} {lease.fence.generation}\n".encode())
         _alone(folder / f"held-{name}", folder)
+        # For so long that another one would be noticed.
+        await asyncio.sleep(0.01 * random.random())
         (folder / f"held-{name}").unlink()
         if random.random() < 0.4:
             await store.release(lease)
