@@ -100,6 +100,7 @@ async def _check_definitions(server: ConductorServer) -> None:
             await register(client, names)
 
 
+@pytest.mark.rule("CN01")
 def test_definitions_are_registered_and_those_of_a_newer_podium_are_left_alone(
     shared_conductor: ConductorServer,
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_definition_that_the_server_refuses_is_reported(shared_conductor: Cond
         asyncio.run(define())
 
 
+@pytest.mark.rule("CN01", "CN03")
 def test_the_settings_of_definitions_are_those_that_were_tried() -> None:
     names = Names.of_store("0123456789abcdef0123456789abcdef")
     assert names == Names(
@@ -240,6 +242,7 @@ async def _check_domains(server: ConductorServer) -> None:
         assert await desk.poll() == []
 
 
+@pytest.mark.rule("CN03")
 def test_a_task_is_handed_out_once_and_only_in_its_domain(shared_conductor: ConductorServer) -> None:
     asyncio.run(_check_domains(shared_conductor))
 
@@ -423,6 +426,7 @@ async def _check_workers(server: ConductorServer) -> None:
         assert not await has_worker(desk.client, desk.names, Domain.of_host("tests", "elsewhere"))
 
 
+@pytest.mark.rule("CN03")
 def test_a_domain_has_a_worker_once_one_has_polled_it(shared_conductor: ConductorServer) -> None:
     asyncio.run(_check_workers(shared_conductor))
 
@@ -435,5 +439,6 @@ async def _check_dead_worker(server: ConductorServer) -> None:
         assert not await has_worker(desk.client, desk.names, desk.domain)
 
 
+@pytest.mark.rule("CN03")
 def test_a_worker_of_this_host_that_has_ended_serves_nothing(shared_conductor: ConductorServer) -> None:
     asyncio.run(_check_dead_worker(shared_conductor))

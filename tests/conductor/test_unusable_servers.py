@@ -56,6 +56,7 @@ def _connect(url: str, token: str | None = None) -> None:
     asyncio.run(connected())
 
 
+@pytest.mark.rule("CN02")
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_token_that_is_refused(status: int) -> None:
     seen: list[dict[str, str]] = []
@@ -71,6 +72,7 @@ def test_a_token_that_is_refused(status: int) -> None:
     assert seen[0]["X-Authorization"] == "secret-token"
 
 
+@pytest.mark.rule("CN02")
 def test_a_server_that_does_not_answer() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(EngineUnavailable) as refused:
@@ -80,6 +82,7 @@ def test_a_server_that_does_not_answer() -> None:
     assert "check --url" in str(refused.value)
 
 
+@pytest.mark.rule("CN02")
 def test_a_host_that_does_not_exist() -> None:
     with pytest.raises(
         EngineUnavailable, match=r"Conductor at http://conductor\.invalid:8080 cannot be reached"
@@ -87,6 +90,7 @@ def test_a_host_that_does_not_exist() -> None:
         _connect("http://conductor.invalid:8080")
 
 
+@pytest.mark.rule("CN02")
 def test_a_server_that_takes_too_long() -> None:
     async def ask() -> None:
         ready = asyncio.Event()
@@ -107,6 +111,7 @@ def test_a_server_that_takes_too_long() -> None:
         asyncio.run(ask())
 
 
+@pytest.mark.rule("CN02")
 @pytest.mark.parametrize(
     ("status", "body"),
     [
@@ -124,6 +129,7 @@ def test_a_server_that_is_not_conductor(status: int, body: str) -> None:
     assert "check --url" in str(refused.value)
 
 
+@pytest.mark.rule("CN02")
 def test_a_missing_execution_is_believed_only_of_conductor() -> None:
     async def look(url: str) -> None:
         async with ConductorClient(Connection(url)) as client:
@@ -138,6 +144,7 @@ def test_a_missing_execution_is_believed_only_of_conductor() -> None:
         asyncio.run(look(url))
 
 
+@pytest.mark.rule("CN02")
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
 def test_a_server_with_problems(status: int) -> None:
     with _server((status, "busy\nstack trace")) as url, pytest.raises(EngineUnavailable) as refused:
@@ -146,11 +153,13 @@ def test_a_server_with_problems(status: int) -> None:
     assert "stack trace" not in str(refused.value)
 
 
+@pytest.mark.rule("CN02")
 def test_a_server_that_is_not_healthy() -> None:
     with _server((200, '{"healthy": false}')) as url, pytest.raises(EngineUnavailable, match="not healthy"):
         _connect(url)
 
 
+@pytest.mark.rule("CN02")
 def test_a_resume_that_fails_for_another_reason_is_a_failure() -> None:
     async def resume(url: str) -> None:
         async with ConductorClient(Connection(url)) as client:
@@ -164,6 +173,7 @@ def test_a_resume_that_fails_for_another_reason_is_a_failure() -> None:
 # --- without a server -----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("CN02")
 @pytest.mark.parametrize(
     "url",
     [
@@ -182,6 +192,7 @@ def test_a_url_that_is_not_one_of_a_server(url: str) -> None:
         Connection(url)
 
 
+@pytest.mark.rule("CN02")
 def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     with pytest.raises(InvalidConfiguration, match="--token-file") as refused:
         Connection("http://me:secret@host")
@@ -194,6 +205,7 @@ def test_one_server_has_one_spelling() -> None:
     assert Connection("https://host/conductor/").url == "https://host/conductor"
 
 
+@pytest.mark.rule("CN02")
 def test_a_connection_is_kept_and_shown_without_its_token() -> None:
     connection = Connection("http://host:8080/", "q", "secret-token")
     assert "secret-token" not in f"{connection} {connection!r} {connection.facts()}"
@@ -207,6 +219,7 @@ def test_the_same_change_in_conductor_is_the_same_signal() -> None:
     assert len({signal_id("e1", "PAUSED:1"), signal_id("e1", "PAUSED:2"), signal_id("e2", "PAUSED:1")}) == 3
 
 
+@pytest.mark.rule("CN03")
 def test_a_domain_says_queue_rules_and_where_the_files_are() -> None:
     assert Domain.of_host("q", "here").name.startswith("q.r")
     assert Domain.of_host("q", "here").name.endswith("@here")

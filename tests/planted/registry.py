@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.planted import (
     changing,
+    conductor,
     engines,
     language,
     language_flow,
@@ -42,6 +43,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "operating": operating.FAULTS,
     "plans": plans.FAULTS,
     "engines": engines.FAULTS,
+    "conductor": conductor.FAULTS,
     "signals": signals.FAULTS,
     "changing": changing.FAULTS,
     "signing": signing.FAULTS,

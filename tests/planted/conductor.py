@@ -1,0 +1,62 @@
+"""Violations of the part of docs/conformance/workflow-engine.md that is about Conductor."""
+
+from typing import Final
+
+from tests.planted.edits import body, drop, swap
+from tests.planted.faults import Fault, fault
+
+_CONDUCTOR = "engines/conductor"
+_TRANSPORT = f"{_CONDUCTOR}/transport.py:Transport"
+
+FAULTS: Final[list[Fault]] = [
+    fault(
+        "CN01",
+        "definitions of a newer Podium are overwritten",
+        body(f"{_CONDUCTOR}/definitions.py:require_own_version", "return"),
+    ),
+    fault(
+        "CN01",
+        "tasks have the settings of the server",
+        swap(f"{_CONDUCTOR}/definitions.py:task_definitions", "{'name': name, **settings}", "{'name': name}"),
+    ),
+    fault(
+        "CN02",
+        "the page of another server is taken for an answer of Conductor",
+        body(f"{_CONDUCTOR}/transport.py:_is_of_conductor", "return True"),
+    ),
+    fault(
+        "CN02",
+        "a refused token is reported as another kind of server",
+        drop(f"{_TRANSPORT}.failure", "if status in _UNAUTHORIZED: ..."),
+    ),
+    fault(
+        "CN02",
+        "a connection shows its token",
+        swap(f"{_CONDUCTOR}/connection.py:Connection.__repr__", "self.queue", "self.token"),
+    ),
+    fault(
+        "CN02",
+        "a server that is not healthy is used",
+        drop(f"{_CONDUCTOR}/client.py:ConductorClient.check", "if not ...: ..."),
+    ),
+    fault(
+        "CN03",
+        "two stores share their definitions",
+        swap(f"{_CONDUCTOR}/names.py:Names.of_store", "store_id[:_STORE_DIGITS]", "'all'"),
+    ),
+    fault(
+        "CN03",
+        "folders of several hosts share a domain",
+        swap(f"{_CONDUCTOR}/names.py:Domain.of_shared_runs", "mark.encode()", "b''"),
+    ),
+    fault(
+        "CN03",
+        "a worker of another domain is enough",
+        swap(f"{_CONDUCTOR}/workers.py:has_worker", "one.domain == domain.name", "True"),
+    ),
+    fault(
+        "CN03",
+        "a worker that has ended is enough",
+        swap(f"{_CONDUCTOR}/workers.py:has_worker", "not is_gone(one.worker_id)", "True"),
+    ),
+]
