@@ -61,7 +61,8 @@ class Executions:
     async def wake(self, execution: str) -> bool:
         """Let a worker have the run now. False if there is no open execution.
 
-        A task that a worker has is not touched: it would be handed out twice, and that worker follows the log.
+        The caller has seen in the store that no worker has it: its task would be handed out twice. That is harmless,
+        and of no use, because that worker follows the log.
         """
         found = await self._client.execution(execution, tasks=True)
         if found is None or not found.is_open:

@@ -43,6 +43,8 @@ from podium.runtime.lock import RunLocked
 _LOG: Final = logging.getLogger(__name__)
 # No longer than the server waits for a worker that does not answer.
 RUN_LEASE: Final = timedelta(seconds=8)
+# For how long a task is a worker's after its last heartbeat.
+HELD_SECONDS: Final = 8
 _BEAT_SECONDS: Final = 2.0
 # How long a task waits that cannot be kept here: the run is unknown to this store, needs another worker, or is held.
 _UNKNOWN_SECONDS: Final = 30
@@ -363,7 +365,7 @@ class KeptRun:
 
     async def _look_at_execution(self) -> None:
         client, execution = self._site.client, self._task.workflow_instance_id
-        await client.extend(self._task)
+        await beat(client, self._task)
         before = self._mirror.changes
         found = await client.execution(execution)
         if found is None:
@@ -430,6 +432,15 @@ class KeptRun:
         assert end is not None
         await self._task_log.flush()
         await patiently(lambda: site.executions.tell_end(self._task, ended_by(end)))
+
+
+async def beat(client: ConductorClient, task: Task) -> None:
+    """The task is this worker's for some more time; then the server hands it out again.
+
+    By a callback that is put off: a worker that dies after a heartbeat by `extendLease` is noticed a minute later, and
+    never while the execution is paused. Whether a worker has the task, its status does not say: the run's lease does.
+    """
+    await client.update(task, IN_PROGRESS, callback_after=HELD_SECONDS)
 
 
 @contextlib.contextmanager

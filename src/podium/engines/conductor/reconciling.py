@@ -95,7 +95,7 @@ class Reconciler:
             return True
         try:
             run = await self._store.get_run(run_id)
-            if self._is_served(run):
+            if self._is_served(run) and await self._waits(run):
                 await self._site.executions.wake_run(run)
         except PodiumError as error:
             _LOG.warning("run %s could not be woken: %s", run_id, error)

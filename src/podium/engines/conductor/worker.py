@@ -12,7 +12,7 @@ from podium.engines.conductor.connection import Connection
 from podium.engines.conductor.definitions import register
 from podium.engines.conductor.executions import Executions, attempt_of
 from podium.engines.conductor.folding import FoldedRuns
-from podium.engines.conductor.keeping import KeptRuns, SendSignal, Site
+from podium.engines.conductor.keeping import KeptRuns, SendSignal, Site, beat
 from podium.engines.conductor.mirroring import patiently
 from podium.engines.conductor.names import Domain, Names
 from podium.engines.conductor.reconciling import Reconciler
@@ -178,7 +178,7 @@ class ConductorWorker:
     # --- attempts that were handed out ------------------------------------------------------------
 
     async def _step(self, site: Site, steps: HandedOut, task: Task) -> None:
-        beating = asyncio.create_task(_every(_BEAT_SECONDS, lambda: site.client.extend(task)))
+        beating = asyncio.create_task(_every(_BEAT_SECONDS, lambda: beat(site.client, task)))
         try:
             # Runs that are decided here may have taken what was free when the server was asked.
             await self._slots.acquire()
