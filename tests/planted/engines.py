@@ -75,7 +75,11 @@ _FOLLOWING: Final[list[Fault]] = [
     fault(
         "EN05",
         "what was being stopped is left running after a restart",
-        swap(f"{_FOLLOWER}.restart", "isinstance(command, CancelTask) and started", "False"),
+        swap(
+            f"{_FOLLOWER}.restart",
+            "self._abandon(key, _stopped(key, stop_code(command)))",
+            "self._obey((command,))",
+        ),
     ),
     fault(
         "EN05",

@@ -450,6 +450,18 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D65",
+        "a failed graph is described by the step that ended last",
+        swap(
+            "machine/graphs.py:ended", "graph.messages[node.index] = ...", "graph.messages = {node.index: ''}"
+        ),
+    ),
+    fault(
+        "D65",
+        "a checkpoint forgets why a step of a graph failed",
+        swap("machine/checkpoint.py:_read_scope", "len(graph) > 7", "False"),
+    ),
+    fault(
+        "D65",
         "a step of a graph may `goto` another",
         swap(
             "language/targets.py:_goto",

@@ -538,7 +538,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G13",
         "a host that starts again repeats what must not be repeated",
-        swap("machine/following.py:Follower.restart", "not command.step.idempotent", "False"),
+        swap("machine/following.py:Follower.restart", "command.step.idempotent", "True"),
     ),
     fault(
         "G41",

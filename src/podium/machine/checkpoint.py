@@ -177,6 +177,7 @@ def _scope(scope: Scope) -> list[Any]:
             graph.failures,
             graph.stop_failures,
             list(graph.held_back),
+            list(graph.messages.items()),
         ],
         None if scope.left is None else [visit_data(visit) for visit in scope.left.values()],
         [visit_data(visit) for visit in scope.live.values()],
@@ -400,6 +401,8 @@ def _read_scope(
         state.states = bytearray(graph[2])
         state.open, state.failures, state.stop_failures = graph[3:6]
         state.held_back = list(graph[6])
+        # Histories of executions on a server have machines without messages.
+        state.messages = dict(graph[7]) if len(graph) > 7 else {}
     for one in live:
         node = block.nodes[one[0]]
         scope.live[node.index] = _read_visit(m, one, scope, node, found, keep_waits)

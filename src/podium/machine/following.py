@@ -252,23 +252,24 @@ class Follower:
         self._queue.clear_queue()
         self._answered.clear()
         for command in self.machine.outstanding():
-            started = isinstance(command, RunTask | CancelTask) and self.machine.has_started(
-                command.path, command.attempt
-            )
-            if carried_out_elsewhere is not None and started:
+            if not isinstance(command, RunTask | CancelTask) or not self._has_started(command):
+                self._obey((command,))
+            elif carried_out_elsewhere is not None:
                 self._continue(command, carried_out_elsewhere)
-            elif isinstance(command, CancelTask) and started:
+            elif isinstance(command, CancelTask):
                 key = (command.path, command.attempt)
                 self._abandon(key, _stopped(key, stop_code(command)))
-            elif isinstance(command, RunTask) and started and not command.step.idempotent:
+            elif command.step.idempotent:
+                self._obey((command,))
+            else:
                 key = (command.path, command.attempt)
                 self._abandon(key, EventDraft(EventType.STEP_INTERRUPTED, *key))
-            else:
-                self._obey((command,))
 
-    def _continue(self, command: Command, elsewhere: Collection[TaskKey]) -> None:
+    def _has_started(self, command: RunTask | CancelTask) -> bool:
+        return self.machine.has_started(command.path, command.attempt)
+
+    def _continue(self, command: RunTask | CancelTask, elsewhere: Collection[TaskKey]) -> None:
         """An attempt that has started."""
-        assert isinstance(command, RunTask | CancelTask)
         key = (command.path, command.attempt)
         if isinstance(command, CancelTask) or key in elsewhere:
             self._queue.occupy((key,))

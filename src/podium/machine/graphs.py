@@ -43,10 +43,11 @@ def ended(m: Agenda, scope: Scope, graph: GraphState, node: Node, outcome: Outco
         return
     if failed:
         graph.failures += 1
+        graph.messages[node.index] = (outcome.error or {}).get("message") or f"exit code {outcome.exit_code}"
         if node.step.error_action == "stop":
             graph.stop_failures += 1
     _settled(m, scope, graph, node, BAD if failed else GOOD)
-    _end_if_done(m, scope, graph, node, outcome)
+    _end_if_done(m, scope, graph)
 
 
 def _ready(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
@@ -89,7 +90,7 @@ def _leave_out(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
     m.record(EventType.STEP_SKIPPED, scope.prefix + node.step_id, attempt, payload)
 
 
-def _end_if_done(m: Agenda, scope: Scope, graph: GraphState, node: Node, outcome: Outcome) -> None:
+def _end_if_done(m: Agenda, scope: Scope, graph: GraphState) -> None:
     if scope.live:
         return
     if graph.open and graph.stop_failures:
@@ -102,12 +103,16 @@ def _end_if_done(m: Agenda, scope: Scope, graph: GraphState, node: Node, outcome
         return
     verdict = Verdict("completed")
     if graph.failures:
-        told = (outcome.error or {}).get("message") or f"exit code {outcome.exit_code}"
-        verdict = Verdict("failed", routing.FAILED, "step_failed", f"step '{node.step_id}': {told}")
-        if outcome.event not in ("failure", "timeout"):
-            names = [n.step_id for n in scope.block.nodes if graph.states[n.index] == BAD]
-            verdict.error = f"failed: {', '.join(names[:10])}"
+        verdict = Verdict("failed", routing.FAILED, "step_failed", _failure_of(scope, graph))
     routing.end_scope(m, scope, verdict)
+
+
+def _failure_of(scope: Scope, graph: GraphState) -> str:
+    """The same whichever step ended last."""
+    failed = [node for node in scope.block.nodes if graph.states[node.index] == BAD]
+    if len(failed) == 1 and failed[0].index in graph.messages:
+        return f"step '{failed[0].step_id}': {graph.messages[failed[0].index]}"
+    return f"failed: {', '.join(node.step_id for node in failed[:10])}"
 
 
 def _hold_back_for_good(m: Agenda, scope: Scope, graph: GraphState, node: Node) -> None:
@@ -126,6 +131,7 @@ def retry(
     if graph is None or graph.states[node.index] != BAD or scope.verdict is not None or scope.stopping:
         return False
     graph.failures -= 1
+    graph.messages.pop(node.index, None)
     if node.step.error_action == "stop":
         graph.stop_failures -= 1
     _take_back(scope, graph, node.index)

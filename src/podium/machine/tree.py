@@ -297,7 +297,7 @@ class Scope:
 class GraphState:
     """How far a graph has come: for each step how many it waits for, and how many of those failed."""
 
-    __slots__ = ("failed", "failures", "held_back", "open", "states", "stop_failures", "unmet")
+    __slots__ = ("failed", "failures", "held_back", "messages", "open", "states", "stop_failures", "unmet")
 
     def __init__(self, block: BlockProgram) -> None:
         self.unmet = list(block.needs)
@@ -309,6 +309,8 @@ class GraphState:
         # Failures after which nothing new is started.
         self.stop_failures = 0
         self.held_back: list[int] = []
+        # Of the steps that failed, by their index.
+        self.messages: dict[int, str] = {}
 
 
 def status_of(scope: Scope) -> str:

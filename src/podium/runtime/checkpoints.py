@@ -26,7 +26,7 @@ from podium.runtime.reading import READ_BATCH
 from podium.version import __version__
 
 # Changed with every change of what is saved.
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 VERSION: Final = f"{__version__}/{_FORMAT}"
 # A larger one costs more than it saves.
 _MAX_BYTES: Final = 64 * 1024 * 1024
