@@ -5,7 +5,7 @@ of its signal is in the store.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -26,8 +26,11 @@ _START: Final = timedelta(seconds=10)
 
 
 class Reconciler:
-    def __init__(self, site: Site, kept: KeptRuns) -> None:
+    """`on_woken`: a run was woken, and can be had from the server now."""
+
+    def __init__(self, site: Site, kept: KeptRuns, on_woken: Callable[[], Awaitable[object]]) -> None:
         self._site = site
+        self._on_woken = on_woken
         self._store = site.parts.store
         self._kept = kept
 
@@ -97,6 +100,7 @@ class Reconciler:
             run = await self._store.get_run(run_id)
             if self._is_served(run) and await self._waits(run):
                 await self._site.executions.wake_run(run)
+                await self._on_woken()
         except PodiumError as error:
             _LOG.warning("run %s could not be woken: %s", run_id, error)
             return False

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from podium.engines.conductor.answers import COMPLETED, FAILED_FOR_GOOD, IN_PROGRESS, Task
@@ -15,6 +16,7 @@ from podium.engines.conductor.folding import FoldedRuns
 from podium.engines.conductor.keeping import KeptRuns, SendSignal, Site, beat
 from podium.engines.conductor.mirroring import patiently
 from podium.engines.conductor.names import Domain, Names
+from podium.engines.conductor.polling import Poller
 from podium.engines.conductor.reconciling import Reconciler
 from podium.engines.conductor.slots import Slots
 from podium.engines.conductor.stepping import HandedOut
@@ -31,8 +33,6 @@ from podium.runtime.followed_views import FollowedViews
 from podium.runtime.hosted_runs import HostedRuns
 
 _LOG: Final = logging.getLogger(__name__)
-# The server itself looks every 100 ms while a poll waits: asking again is faster.
-_POLL_SECONDS: Final = 0.05
 _NUDGE_SECONDS: Final = 0.05
 _RECONCILE_SECONDS: Final = 2.0
 _BEAT_SECONDS: Final = 2.0
@@ -66,7 +66,6 @@ class ConductorWorker:
         self._drain = drain
         self._name = worker_name()
         self._under_way: set[asyncio.Task[None]] = set()
-        self._is_stopping = False
 
     async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
         """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
@@ -108,22 +107,39 @@ class ConductorWorker:
     ) -> None:
         kept = KeptRuns(site)
         steps = HandedOut(self._parts.store, site.attempts, site.folded)
-        polls = [asyncio.create_task(self._poll_steps(site, names, steps))]
+        pollers = [
+            Poller(
+                partial(self._ask, site.client, names.step),
+                lambda: self._slots.free,
+                lambda task: self._begin(self._step(site, steps, task)),
+            )
+        ]
         beside: list[asyncio.Task[None]] = []
         if self._decides:
-            reconciler = Reconciler(site, kept)
-            polls.append(asyncio.create_task(self._poll_runs(site, names, kept)))
+            runs = Poller(
+                partial(self._ask, site.client, names.decider),
+                lambda: _MAX_RUNS_PER_POLL,
+                lambda task: self._begin(kept.keep(task)),
+            )
+            reconciler = Reconciler(site, kept, runs.look)
+            pollers.append(runs)
             beside.append(asyncio.create_task(_every(_RECONCILE_SECONDS, reconciler.look)))
             beside.append(asyncio.create_task(self._nudge(reconciler)))
+        polls = [asyncio.create_task(poller.run()) for poller in pollers]
         on_ready()
         await stop.wait()
-        # Polls that are open return first: one that is cut off takes its task with it.
-        self._is_stopping = True
+        for poller in pollers:
+            poller.stop()
         await asyncio.gather(*polls, return_exceptions=True)
         for task in beside:
             task.cancel()
         kept.leave()
         await self._end(site.attempts)
+
+    async def _ask(self, client: ConductorClient, task: str, count: int, wait_ms: int) -> list[Task]:
+        return await client.poll(
+            task, domain=self.domain.name, worker=self._name, count=count, timeout_ms=wait_ms
+        )
 
     async def _end(self, attempts: Attempts) -> None:
         """Runs and steps are given back, so that other workers need not wait until the server notices."""
@@ -145,35 +161,6 @@ class ConductorWorker:
         self._under_way.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _LOG.error("a task of Conductor failed here", exc_info=task.exception())
-
-    # --- polling ----------------------------------------------------------------------------------
-
-    async def _poll_runs(self, site: Site, names: Names, kept: KeptRuns) -> None:
-        while not self._is_stopping:
-            tasks = await self._poll(site.client, names.decider, _MAX_RUNS_PER_POLL)
-            for task in tasks:
-                self._begin(kept.keep(task))
-            if not tasks:
-                await asyncio.sleep(_POLL_SECONDS)
-
-    async def _poll_steps(self, site: Site, names: Names, steps: HandedOut) -> None:
-        while not self._is_stopping:
-            free = self._slots.free
-            tasks = await self._poll(site.client, names.step, free) if free else []
-            for task in tasks:
-                self._begin(self._step(site, steps, task))
-            if not tasks:
-                await asyncio.sleep(_POLL_SECONDS)
-
-    async def _poll(self, client: ConductorClient, task: str, count: int) -> list[Task]:
-        try:
-            return await client.poll(
-                task, domain=self.domain.name, worker=self._name, count=count, timeout_ms=0
-            )
-        except PodiumError as error:
-            _LOG.warning("no work could be asked for: %s", error)
-            await asyncio.sleep(1)
-            return []
 
     # --- attempts that were handed out ------------------------------------------------------------
 

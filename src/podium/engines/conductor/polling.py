@@ -1,0 +1,69 @@
+"""Asking a server for work: often while there is some, and with patience while there is none.
+
+While a poll waits, the server looks into its queue every 100 ms, which costs little on both sides. A worker that has
+just been busy asks again and again instead, because what comes next comes soon.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from podium.engines.conductor.answers import Task
+from podium.errors import PodiumError
+
+_LOG: Final = logging.getLogger(__name__)
+# After the last task that there was.
+_BUSY_SECONDS: Final = 2.0
+_PAUSE: Final = 0.02
+_NO_ROOM_PAUSE: Final = 0.05
+_WAIT_MS: Final = 500
+_TROUBLE_SECONDS: Final = 1.0
+
+# How many tasks, and how many milliseconds the server may wait for one.
+Ask = Callable[[int, int], Awaitable[Sequence[Task]]]
+
+
+class Poller:
+    """`room`: how many tasks the worker could take now. `begin` takes one."""
+
+    def __init__(self, ask: Ask, room: Callable[[], int], begin: Callable[[Task], None]) -> None:
+        self._ask = ask
+        self._room = room
+        self._begin = begin
+        self._is_stopping = False
+        self._last = -_BUSY_SECONDS
+
+    def stop(self) -> None:
+        """`run` returns when the poll that is open has returned: one that is cut off takes its task with it."""
+        self._is_stopping = True
+
+    async def run(self) -> None:
+        while not self._is_stopping:
+            if not self._room():
+                await asyncio.sleep(_NO_ROOM_PAUSE)
+            elif not self._is_busy:
+                await self._poll(1, _WAIT_MS)
+            elif not await self.look():
+                await asyncio.sleep(_PAUSE)
+
+    @property
+    def _is_busy(self) -> bool:
+        return asyncio.get_running_loop().time() - self._last < _BUSY_SECONDS
+
+    async def look(self) -> bool:
+        """What is there now; also beside a poll that waits. Whether there was anything."""
+        room = self._room()
+        return not self._is_stopping and room > 0 and await self._poll(room, 0)
+
+    async def _poll(self, count: int, wait_ms: int) -> bool:
+        try:
+            tasks = await self._ask(count, wait_ms)
+        except PodiumError as error:
+            _LOG.warning("no work could be asked for: %s", error)
+            await asyncio.sleep(_TROUBLE_SECONDS)
+            return False
+        for task in tasks:
+            self._last = asyncio.get_running_loop().time()
+            self._begin(task)
+        return bool(tasks)
