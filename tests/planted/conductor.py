@@ -59,4 +59,24 @@ FAULTS: Final[list[Fault]] = [
         "a worker that has ended is enough",
         swap(f"{_CONDUCTOR}/workers.py:has_worker", "not is_gone(one.worker_id)", "True"),
     ),
+    fault(
+        "CN04",
+        "a waiting run that is terminated in Conductor continues",
+        swap(f"{_CONDUCTOR}/reconciling.py:Reconciler._compare", "is_terminated_by_hand(found)", "False"),
+    ),
+    fault(
+        "CN04",
+        "a pause in Conductor is undone",
+        drop(f"{_CONDUCTOR}/keeping.py:KeptRun._pause_or_resume", "await wish(...)"),
+    ),
+    fault(
+        "CN04",
+        "a new execution of a paused run looks as if it were resumed",
+        drop(f"{_CONDUCTOR}/executions.py:Executions.revive", "if run.status is RunStatus.PAUSED: ..."),
+    ),
+    fault(
+        "CN04",
+        "a run that is retried after its end does not end again",
+        drop(f"{_CONDUCTOR}/keeping.py:KeptRuns._keep", "if run.status in TERMINAL: ..."),
+    ),
 ]

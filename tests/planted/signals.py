@@ -7,7 +7,6 @@ from tests.planted.faults import Fault, fault
 
 _DECISIONS: Final = "operations/signal_decisions.py"
 _SIGNALS: Final = "operations/signals.py"
-_RECORDING = "operations/signal_recording.py"
 _CHECKS: Final = "operations/signal_checks.py"
 _DECIDE: Final = "access/deciding.py:RoleAuthoriser.decide"
 
@@ -61,16 +60,16 @@ FAULTS: Final[list[Fault]] = [
         "G24",
         "the state of a run is looked at before the role of the sender",
         before(
-            f"{_RECORDING}:recording_refusals",
+            f"{_SIGNALS}:send_signal",
             "await authorise(store, run, signal)",
-            "if run.status.value in ('COMPLETED', 'FAILED', 'CANCELLED'):\n    raise RunIsOver('over')",
+            "if run.status in TERMINAL:\n    raise _is_over(run)",
         ),
     ),
     fault(
         "G24",
         "the role of the sender is looked at before what the signal carries",
         swap(
-            f"{_RECORDING}:recording_refusals",
+            f"{_SIGNALS}:send_signal",
             "if malformed is not None: ...",
             "await authorise(store, run, signal)\nif malformed is not None:\n    raise malformed",
         ),
@@ -88,11 +87,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G24",
         "RETRY_RUN needs no role",
-        swap(
-            "operations/retrying.py:retry_run",
-            "async with recording_refusals(...): ...",
-            "return await _retried(parts, run, signal)",
-        ),
+        drop("operations/retrying.py:retry_run", "await authorise(parts.store, run, signal)"),
     ),
     fault(
         "G35",
@@ -141,7 +136,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G24",
         "a signal that comes too soon is not audited",
-        drop(f"{_RECORDING}:recording_refusals", "await audit_refusal(...)"),
+        drop("operations/signals.py:send_signal", "await audit_refusal(...)"),
     ),
     fault(
         "G24",

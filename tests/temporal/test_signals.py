@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
+from tests.engines.delays import answer_delays, pause_delays, processes_of, seconds_between, unanswered
 from tests.engines.marks import Marks
 from tests.engines.site import until
-from tests.temporal.delays import answer_delays, pause_delays, processes_of, seconds_between, unanswered
 from tests.temporal.site import Site
 
 LOOP = """

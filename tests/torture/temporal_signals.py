@@ -25,9 +25,9 @@ from podium.operations.signals import signal_run
 from podium.ports.store import Store
 from podium.wiring import open_store, use_case_parts
 from services import temporal
+from tests.engines.delays import answer_delays, pause_delays, processes_of, seconds_of, unanswered
 from tests.engines.marks import Marks
 from tests.engines.site import PATIENCE, Process
-from tests.temporal.delays import answer_delays, pause_delays, processes_of, seconds_of, unanswered
 from tests.temporal.site import Site
 from tests.torture.figures import distribution, load, percentile
 

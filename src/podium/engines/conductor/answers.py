@@ -67,7 +67,7 @@ class Execution(msgspec.Struct, frozen=True, rename="camel"):
     update_time: int = 0
     start_time: int = 0
     end_time: int = 0
-    # Changes with every retry by hand.
+    # Of the last time it was resumed or retried.
     last_retried_time: int = 0
     # Empty unless they were asked for.
     tasks: tuple[Task, ...] = ()
@@ -88,6 +88,10 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     workflow_id: str
     status: str
     correlation_id: str | None = None
+    reason_for_incompletion: str | None = None
+    create_time: int = 0
+    end_time: int = 0
+    last_retried_time: int = 0
 
 
 class PollData(msgspec.Struct, frozen=True, rename="camel"):

@@ -69,6 +69,8 @@ class DecidingLoop(RunLoop):
         # Handed out, and not ended; those of them that a worker holds.
         self.handed_out: set[TaskKey] = set()
         self.held: frozenset[TaskKey] = frozenset()
+        # Those that the server has not taken yet.
+        self.on_the_way: set[TaskKey] = set()
         # Read by whoever follows the log.
         self._incoming: list[LoggedEvent] = []
         self._lost: PodiumError | None = None
@@ -228,7 +230,14 @@ class DecidingLoop(RunLoop):
 
     def hand_out(self, key: TaskKey) -> None:
         self.handed_out.add(key)
-        self.beside(self._hand_out(*key))  # type: ignore[arg-type]
+        self.on_the_way.add(key)
+        self.beside(self._bring(key))
+
+    async def _bring(self, key: TaskKey) -> None:
+        try:
+            await self._hand_out(*key)
+        finally:
+            self.on_the_way.discard(key)
 
     # --- stopping ---------------------------------------------------------------------------------
 

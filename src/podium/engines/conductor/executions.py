@@ -5,11 +5,14 @@ from typing import Any, Final
 
 from podium.engines.conductor.answers import (
     COMPLETED,
+    FAILED,
     FAILED_FOR_GOOD,
     IN_PROGRESS,
     PAUSED,
     SCHEDULED,
+    TERMINATED,
     Execution,
+    Summary,
     Task,
 )
 from podium.engines.conductor.client import ConductorClient
@@ -18,11 +21,20 @@ from podium.engines.conductor.names import Domain, Names
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.runs import Run
+from podium.log.transitions import RunStatus
 from podium.machine.task_queue import TaskKey
 from podium.ports.engine import RunEnded
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_REASON: Final = 500
+# How a reason begins that a worker gives.
+_BY_PODIUM: Final = "Podium: "
+# What an execution shows of a run that has ended.
+_SHOWN: Final[dict[str, str]] = {
+    EventType.RUN_COMPLETED: COMPLETED,
+    EventType.RUN_FAILED: FAILED,
+    EventType.RUN_CANCELLED: TERMINATED,
+}
 
 
 class Executions:
@@ -77,33 +89,51 @@ class Executions:
         if found is not None and found.is_open:
             await self.wake(found.workflow_id)
 
-    async def revive(self, run: Run, domain: Domain) -> None:
-        """A run that is open has an open execution, whatever became of the one it had."""
+    async def revive(self, run: Run, domain: Domain) -> str:
+        """A run has an open execution then, whatever became of the one it had; returns its id."""
         found = await self.of_run(run)
         if found is not None and found.is_open:
-            return
-        if found is None or not await self._client.retry(found.workflow_id):
-            await self.start(run.identity.run_id, domain)
+            return found.workflow_id
+        execution = await self._retry(found) if found is not None else None
+        execution = execution or await self.start(run.identity.run_id, domain)
+        if run.status is RunStatus.PAUSED:
+            # Otherwise it looks as if someone had resumed it. Its task is handed out all the same.
+            await self._client.pause(execution)
+        return execution
 
-    async def tell_end(self, task: Task, end: RunEnded) -> None:
-        """Conductor shows how the run ended."""
+    async def _retry(self, found: Execution) -> str | None:
+        """None if it cannot run again. Another worker may have been faster."""
+        if await self._client.retry(found.workflow_id):
+            return found.workflow_id
+        now = await self._client.execution(found.workflow_id)
+        return found.workflow_id if now is not None and now.is_open else None
+
+    async def tell_end(self, task: Task, end: RunEnded) -> bool:
+        """Conductor shows how the run ended. False if the execution was deleted, or was ended otherwise by hand."""
         client, execution = self._client, task.workflow_instance_id
         found = await client.execution(execution)
         if found is None or not found.is_open:
-            return
+            return found is not None and found.status == _SHOWN.get(end.event_type)
         if found.status == PAUSED:
             await client.resume(execution)  # it would not end otherwise
         if end.event_type == EventType.RUN_CANCELLED:
-            await client.terminate(execution, (end.reason or "cancelled")[:_MAX_REASON])
+            await client.terminate(execution, _reason(end, "cancelled"))
         elif end.event_type == EventType.RUN_FAILED:
-            await client.update(task, FAILED_FOR_GOOD, reason=_reason(end))
+            await client.update(task, FAILED_FOR_GOOD, reason=_reason(end, "failed"))
         else:
             await client.update(task, COMPLETED)
+        return True
 
 
-def _reason(end: RunEnded) -> str:
-    text = end.error or end.reason or "failed"
-    return f"{text[:_MAX_REASON]}; `podium resume {end.run_id}` continues the run"
+def _reason(end: RunEnded, otherwise: str) -> str:
+    text = (end.error or end.reason or otherwise)[:_MAX_REASON]
+    return f"{_BY_PODIUM}{text}; `podium resume {end.run_id}` continues the run"
+
+
+def is_terminated_by_hand(found: Execution | Summary) -> bool:
+    """And not by a worker, to show that its run was cancelled."""
+    reason = found.reason_for_incompletion or ""
+    return found.status == TERMINATED and not reason.startswith(_BY_PODIUM)
 
 
 def attempt_of(order: object) -> tuple[RunId, str, int] | None:

@@ -7,19 +7,29 @@ keeps its slot and is no process's. The task waits in the server's queue until i
 import asyncio
 import contextlib
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 
-from podium.engines.conductor.answers import FAILED_FOR_GOOD, IN_PROGRESS, PAUSED, TERMINATED, Execution, Task
+from podium.engines.conductor.answers import (
+    FAILED_FOR_GOOD,
+    IN_PROGRESS,
+    PAUSED,
+    RUNNING,
+    TERMINATED,
+    Execution,
+    Summary,
+    Task,
+)
 from podium.engines.conductor.client import ConductorClient
 from podium.engines.conductor.deciding import DecidingLoop
-from podium.engines.conductor.executions import Executions, run_of
+from podium.engines.conductor.executions import Executions, is_terminated_by_hand, run_of
 from podium.engines.conductor.folding import FoldedRuns
-from podium.engines.conductor.mirroring import Mirror, TaskLog, patiently
-from podium.engines.conductor.names import Domain, signal_id, workflow_id
+from podium.engines.conductor.mirroring import Mirror, TaskLog, patiently, wish_id
+from podium.engines.conductor.names import Domain, workflow_id
 from podium.engines.conductor.slots import Slots
 from podium.engines.conductor.stepping import listen_for_stops
 from podium.engines.opening import Claimant, NotOpened, Opened, Opening
@@ -31,10 +41,11 @@ from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.leases import Fence, Lease
 from podium.log.runs import Run
-from podium.log.transitions import TERMINAL
+from podium.log.transitions import TERMINAL, RunStatus
 from podium.machine.following import Follower
 from podium.machine.task_queue import TaskKey
 from podium.plan.capabilities import parallel_limit
+from podium.ports.engine import RunEnded
 from podium.runtime import holders
 from podium.runtime.attempts import Attempts
 from podium.runtime.ends import ended_by, last_end
@@ -46,6 +57,7 @@ RUN_LEASE: Final = timedelta(seconds=8)
 # For how long a task is a worker's after its last heartbeat.
 HELD_SECONDS: Final = 8
 _BEAT_SECONDS: Final = 2.0
+_SETTLED_SECONDS: Final = 0.3
 # How long a task waits that cannot be kept here: the run is unknown to this store, needs another worker, or is held.
 _UNKNOWN_SECONDS: Final = 30
 _TROUBLE_SECONDS: Final = 5
@@ -53,8 +65,13 @@ _HELD_SECONDS: Final = 1
 # For a person: the server has no "never".
 _LONG_SECONDS: Final = 365 * 86_400
 
-# Run, type, id, reason: a change that was made in Conductor is an operator's wish.
-SendSignal = Callable[[Run, str, str, str], Awaitable[None]]
+# Run, type, id, reason: a change that was made in Conductor is an operator's wish. False: it was refused.
+SendSignal = Callable[[Run, str, str, str], Awaitable[bool]]
+_WISHES: Final = {
+    PAUSED: ("PAUSE", "paused"),
+    RUNNING: ("RESUME", "resumed"),
+    TERMINATED: ("CANCEL", "terminated"),
+}
 
 
 class Site(msgspec.Struct, frozen=True):
@@ -170,16 +187,18 @@ class KeptRun:
         self._run = run
         self._run_id = run.identity.run_id
         self._task = task
-        # It was deleted, or ended by hand: nothing can be said to the server about it.
+        # It was ended by hand: nothing can be said to the server about it.
         self._is_task_gone = False
+        # A worker gave the run back: its execution had the run's status then.
+        self._was_parked = False
+        # What someone changed in Conductor is left as it is until the record of it in the log is folded.
+        self._leave_status_until = 0
         self._owner = holders.new_owner()
         self._lease: Lease | None = None
         self._loop: DecidingLoop | None = None
         self._is_leaving = False
         self._mirror = Mirror(site.client, task.workflow_instance_id)
         self._task_log = TaskLog(site.client, task.task_id)
-        # Not open and not held when they were looked for last.
-        self._missing: frozenset[TaskKey] = frozenset()
 
     def leave(self) -> None:
         self._is_leaving = True
@@ -216,6 +235,8 @@ class KeptRun:
             await self._park(loop)
 
     async def _open(self) -> Opened | NotOpened:
+        held = await self._store.held_lease(self._run_id)
+        self._was_parked = held is not None and held.lease.owner == parked_owner(self._run_id)
         claimant = Claimant(self._owner, RUN_LEASE, parked_owner(self._run_id))
         try:
             return await self._site.opening.open(self._run, claimant)
@@ -231,8 +252,11 @@ class KeptRun:
         execution, known = self._task.workflow_instance_id, self._run.engine
         assert isinstance(known, ConductorRunRef)
         if known.provider_run_id != execution:
+            # One that was started anew has no status yet that someone could have changed.
+            self._was_parked = False
             ref = msgspec.structs.replace(known, provider_run_id=execution)
             await self._store.set_engine(self._run_id, ref, fence=fence)
+            self._run = msgspec.structs.replace(self._run, engine=ref)
 
     def _make_loop(self, opened: Opened) -> DecidingLoop:
         site = self._site
@@ -275,13 +299,19 @@ class KeptRun:
 
     def _mirror_hold(self) -> None:
         assert self._loop is not None
-        self._mirror.want(bool(self._loop.follower.machine.hold.reasons))
+        machine = self._loop.follower.machine
+        if machine.last_seq >= self._leave_status_until:
+            self._mirror.want(bool(machine.hold.reasons))
 
     async def _look_at_status(self) -> None:
-        """The log decides what it has to be; who changed it while no worker looked has had no effect."""
+        """What differs from the log was changed by hand, unless the worker that had the run could not mirror it."""
         with contextlib.suppress(PodiumError):
             found = await self._site.client.execution(self._task.workflow_instance_id)
-            self._mirror.is_paused = self._mirror.wanted = found is not None and found.status == PAUSED
+            if found is None or not found.is_open:
+                return
+            self._mirror.was_changed(is_paused=found.status == PAUSED)
+            if self._was_parked and self._mirror.is_paused != (self._run.status is RunStatus.PAUSED):
+                await self._pause_or_resume(found)
 
     # --- what is carried out elsewhere ------------------------------------------------------------
 
@@ -309,14 +339,22 @@ class KeptRun:
         """An execution that was terminated or deleted by hand is handed out again."""
         if not loop.handed_out:
             return
+        missing = await self._missing(loop)
+        if missing:
+            # They may have ended while they were looked for.
+            await asyncio.sleep(_SETTLED_SECONDS)
+            missing &= await self._missing(loop)
+        for key in missing:
+            _LOG.warning("attempt %s of %r of run %s is handed out again", key[1], key[0], self._run_id)
+            loop.hand_out(key)
+        loop.wake()
+
+    async def _missing(self, loop: DecidingLoop) -> set[TaskKey]:
+        """Handed out, neither open nor held, and not ended."""
         held = await self._held()
         loop.held = frozenset(held)
         missing = loop.handed_out - held - await self._site.executions.open_steps(self._run_id)
-        for key in missing & self._missing & loop.handed_out:
-            _LOG.warning("attempt %s of %r of run %s is handed out again", key[1], key[0], self._run_id)
-            loop.hand_out(key)
-        self._missing = frozenset(missing)
-        loop.wake()
+        return (missing & loop.handed_out) - loop.on_the_way
 
     # --- beside the loop --------------------------------------------------------------------------
 
@@ -368,37 +406,47 @@ class KeptRun:
         await beat(client, self._task)
         before = self._mirror.changes
         found = await client.execution(execution)
-        if found is None:
-            await self._was_deleted()
-        elif found.status == TERMINATED:
+        if found is not None and found.is_open:
+            if self._loop is not None and self._mirror.is_true and self._mirror.changes == before:
+                await self._look_at_pause(found)
+        elif found is not None and is_terminated_by_hand(found) and await wish(self._site, self._run, found):
             self._is_task_gone = True
-            await self._wish("CANCEL", found, "terminated in Conductor")
-        elif not found.is_open:
-            self._is_task_gone = True
-        elif self._loop is not None and self._mirror.is_true and self._mirror.changes == before:
-            await self._look_at_pause(found)
+        else:
+            await self._replace_execution()
 
     async def _look_at_pause(self, found: Execution) -> None:
-        is_paused = found.status == PAUSED
-        if is_paused == self._mirror.is_paused:
-            return
-        self._mirror.is_paused = self._mirror.wanted = is_paused
-        kind, text = ("PAUSE", "paused in Conductor") if is_paused else ("RESUME", "resumed in Conductor")
-        await self._wish(kind, found, text)
+        if (found.status == PAUSED) != self._mirror.is_paused:
+            await self._pause_or_resume(found)
 
-    async def _wish(self, kind: str, found: Execution, text: str) -> None:
-        """Sent as a signal: a change is one signal, however often it is seen."""
-        assert self._loop is None or self._loop.run_id == self._run_id
-        seq = self._loop.follower.machine.last_seq if self._loop is not None else self._run.head
-        change = f"{kind}|{found.last_retried_time}" if kind == "CANCEL" else f"{kind}|{seq}"
-        await self._site.signal(self._run, kind, signal_id(found.workflow_id, change), text)
+    async def _pause_or_resume(self, found: Execution) -> None:
+        """As someone has in Conductor. If that is refused, the execution is set back to what the log says."""
+        self._leave_status_until = sys.maxsize
+        try:
+            await wish(self._site, self._run, found)
+            self._mirror.was_changed(is_paused=found.status == PAUSED)
+            self._leave_status_until = (await self._store.get_run(self._run_id)).head
+        except PodiumError:
+            self._leave_status_until = 0
+            raise
+        if self._loop is not None:
+            self._loop.nudge()
 
-    async def _was_deleted(self) -> None:
-        """The run continues; a new execution shows its end."""
-        self._is_task_gone = True
+    async def _replace_execution(self) -> None:
+        """It was deleted, or ended by hand: the run continues, and another one, or that one again, shows its end."""
         site = self._site
-        _LOG.warning("the execution of run %s was deleted; a new one is started", self._run_id)
-        await site.executions.start(self._run_id, site.domain)
+        _LOG.warning(
+            "the execution of run %s was removed or ended by hand; it gets another one", self._run_id
+        )
+        execution = await site.executions.revive(await self._store.get_run(self._run_id), site.domain)
+        found = await site.client.execution(execution, tasks=True)
+        if found is None or found.last_task is None:
+            return
+        self._task = found.last_task
+        await beat(site.client, self._task)
+        self._task_log.task_id = self._task.task_id
+        self._mirror.show(execution, is_paused=found.status == PAUSED)
+        if self._lease is not None:
+            await self._adopt(self._lease.fence)
 
     # --- giving the run back ----------------------------------------------------------------------
 
@@ -431,7 +479,19 @@ class KeptRun:
         end = await last_end(self._store, run)
         assert end is not None
         await self._task_log.flush()
-        await patiently(lambda: site.executions.tell_end(self._task, ended_by(end)))
+        await patiently(lambda: self._show_end(run, ended_by(end)))
+
+    async def _show_end(self, run: Run, end: RunEnded) -> None:
+        executions = self._site.executions
+        if not await executions.tell_end(self._task, end):
+            # A worker gets its new task, and ends it as the run has ended.
+            await executions.revive(run, self._site.domain)
+
+
+async def wish(site: Site, run: Run, found: Execution | Summary) -> bool:
+    """What someone changed in Conductor, sent as a signal. False if it was refused."""
+    kind, done = _WISHES[found.status]
+    return await site.signal(run, kind, wish_id(found, kind), f"{done} in Conductor")
 
 
 async def beat(client: ConductorClient, task: Task) -> None:

@@ -10,7 +10,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from podium.engines.conductor.answers import Execution, Summary
 from podium.engines.conductor.client import ConductorClient
+from podium.engines.conductor.names import signal_id
 from podium.errors import PodiumError
 from podium.log.drafts import LoggedEvent
 from podium.log.events import EventType
@@ -28,12 +30,21 @@ _PAUSE: Final = 0.2
 _MAX_PAUSE: Final = 5.0
 
 
+def wish_id(found: Execution | Summary, kind: str) -> str:
+    """Of the signal for a change that someone made in Conductor: one change is one signal, however often it is seen.
+
+    An execution that runs can be paused once, and a paused one be resumed once: then its time of that has changed.
+    """
+    when = found.end_time if kind == "CANCEL" else found.last_retried_time
+    return signal_id(found.workflow_id, f"{kind}|{found.create_time}|{when}")
+
+
 class TaskLog:
     """At most so many lines in a second; what is left out is counted."""
 
     def __init__(self, client: ConductorClient, task_id: str) -> None:
         self._client = client
-        self._task_id = task_id
+        self.task_id = task_id
         self._lines: deque[str] = deque()
         self._left_out = 0
 
@@ -59,11 +70,11 @@ class TaskLog:
             self._left_out = 0
         if lines:
             with contextlib.suppress(PodiumError):
-                await self._client.log(self._task_id, "\n".join(lines))
+                await self._client.log(self.task_id, "\n".join(lines))
 
 
 class Mirror:
-    """`wanted`: whether the run is held. It is not this worker's any more after `close`."""
+    """`wanted`: whether the run is held."""
 
     def __init__(self, client: ConductorClient, execution: str) -> None:
         self._client = client
@@ -73,6 +84,17 @@ class Mirror:
         # How often it was changed here: what was read before a change says nothing.
         self.changes = 0
         self._changed = asyncio.Event()
+
+    def show(self, execution: str, *, is_paused: bool) -> None:
+        """The run has another execution now."""
+        self._execution = execution
+        self.is_paused = is_paused
+        self.changes += 1
+        self._changed.set()
+
+    def was_changed(self, *, is_paused: bool) -> None:
+        """By hand."""
+        self.is_paused = self.wanted = is_paused
 
     def want(self, paused: bool) -> None:
         if paused != self.wanted:

@@ -4,14 +4,16 @@ Also what a server may lose: a run without an execution gets a new one, and a nu
 of its signal is in the store.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from podium.engines.conductor.answers import PAUSED, RUNNING, TERMINATED, Summary
-from podium.engines.conductor.keeping import KeptRuns, Site, parked_owner
-from podium.engines.conductor.names import Domain, signal_id
+from podium.engines.conductor.answers import OPEN_STATUSES, PAUSED, Summary
+from podium.engines.conductor.executions import is_terminated_by_hand
+from podium.engines.conductor.keeping import KeptRuns, Site, parked_owner, wish
+from podium.engines.conductor.names import Domain
 from podium.errors import PodiumError
 from podium.log.engines import CONDUCTOR
 from podium.log.ids import RunId
@@ -23,6 +25,8 @@ _LOG: Final = logging.getLogger(__name__)
 _PAGE: Final = 100
 # What a client has to start the run that it created.
 _START: Final = timedelta(seconds=10)
+# A worker that gives a run another execution also pauses it, if the run is paused.
+_SETTLED_SECONDS: Final = 0.3
 
 
 class Reconciler:
@@ -60,33 +64,34 @@ class Reconciler:
         held = await self._store.held_lease(run.identity.run_id)
         return held is None or not held.is_live or held.lease.owner == parked_owner(run.identity.run_id)
 
-    async def _is_parked(self, run: Run) -> bool:
-        """Its status was mirrored before: what differs now was changed by hand."""
+    async def _is_as_before(self, run: Run, found: Summary) -> bool:
+        """No worker has had the run since, and the change was not a worker's that gives the run an execution."""
+        await asyncio.sleep(_SETTLED_SECONDS)
         run_id = run.identity.run_id
         held = await self._store.held_lease(run_id)
         is_parked = held is not None and held.lease.owner == parked_owner(run_id)
-        return is_parked and (await self._store.get_run(run_id)).head == run.head
+        if not is_parked or (await self._store.get_run(run_id)).head != run.head:
+            return False
+        return await self._site.client.executions([found.workflow_id]) == {found.workflow_id: found}
 
     async def _compare(self, run: Run, found: Summary | None) -> None:
         if found is None:
             if not self._is_being_started(run):
                 await self._site.executions.revive(run, self._site.domain)
-        elif found.status == TERMINATED:
-            await self._wish(run, found, "CANCEL", "terminated in Conductor")
+        elif found.status not in OPEN_STATUSES:
+            if is_terminated_by_hand(found):
+                await wish(self._site, run, found)
             await self._site.executions.revive(run, self._site.domain)
-        elif found.status == PAUSED and run.status is not RunStatus.PAUSED:
-            await self._wish_if_parked(run, found, "PAUSE", "paused in Conductor")
-        elif found.status == RUNNING and run.status is RunStatus.PAUSED:
-            await self._wish_if_parked(run, found, "RESUME", "resumed in Conductor")
-        elif found.status not in (RUNNING, PAUSED):
-            await self._site.executions.revive(run, self._site.domain)
+        elif (found.status == PAUSED) != (run.status is RunStatus.PAUSED) and await self._is_as_before(
+            run, found
+        ):
+            await self._pause_or_resume(run, found)
 
-    async def _wish_if_parked(self, run: Run, found: Summary, kind: str, text: str) -> None:
-        if await self._is_parked(run):
-            await self._wish(run, found, kind, text)
-
-    async def _wish(self, run: Run, found: Summary, kind: str, text: str) -> None:
-        await self._site.signal(run, kind, signal_id(found.workflow_id, f"{kind}|{run.head}"), text)
+    async def _pause_or_resume(self, run: Run, found: Summary) -> None:
+        """As someone has in Conductor. If that is refused, the execution is set back to what the log says."""
+        if not await wish(self._site, run, found):
+            client = self._site.client
+            await (client.resume if found.status == PAUSED else client.pause)(found.workflow_id)
 
     def _is_being_started(self, run: Run) -> bool:
         """By the client that created it, unless that was killed in between."""
