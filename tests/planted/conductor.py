@@ -60,6 +60,11 @@ FAULTS: Final[list[Fault]] = [
         swap(f"{_CONDUCTOR}/workers.py:has_worker", "not is_gone(one.worker_id)", "True"),
     ),
     fault(
+        "G37",
+        "Conductor does not show that a run is paused",
+        body(f"{_CONDUCTOR}/mirroring.py:Mirror._set", "return"),
+    ),
+    fault(
         "CN04",
         "a waiting run that is terminated in Conductor continues",
         swap(f"{_CONDUCTOR}/reconciling.py:Reconciler._compare", "is_terminated_by_hand(found)", "False"),
