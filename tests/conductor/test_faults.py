@@ -22,19 +22,13 @@ steps:
   - {name: B, command: [mark, "1.5"]}
   - {name: C, command: [mark, "0.2"]}
 """
-LONG = SEQUENCE.replace('"1.5"', '"4"')
+LONG = SEQUENCE.replace('"1.5"', '"8"')
 BRANCHES = """
 steps:
   - name: P
     parallel: [{name: A, command: [mark, "1"]}, {name: B, command: [mark, "1.5"]}]
   - name: L
     for_each: {items: [1, 2, 3], steps: [{name: C, command: [mark, "0.2"]}]}
-"""
-WAITING = """
-steps:
-  - {name: A, command: [mark, "0.1"]}
-  - {name: W, wait: 3s}
-  - {name: C, command: [mark, "0.1"]}
 """
 # For what takes 10 s: the lease and the response timeout.
 LAPSED = 60
@@ -117,11 +111,10 @@ def test_a_step_in_doubt_runs_once(site: Site, *, handed_out: bool) -> None:
 
 @pytest.mark.rule("EN08")
 def test_a_worker_that_is_stopped_lets_its_steps_end_and_another_one_continues_at_once(site: Site) -> None:
-    first = site.start_worker()
+    workers = [site.start_worker(), site.start_worker()]
     case = Case(site, SEQUENCE)
     case.wait_for_work("B")
-    site.start_worker()
-    assert first.stop() == 0
+    assert case.performer(workers).stop() == 0
     stopped = time.time()
     case.wait_for_event("StepStarted C")
     case.finish()
@@ -137,11 +130,10 @@ def test_a_step_that_does_not_end_in_time_is_another_workers_at_once(
     steps = ["--steps-only"] if handed_out else []
     if handed_out:
         site.start_worker("--slots", "0")
-    first = site.start_worker("--drain", "0.5", *steps)
+    workers = [site.start_worker("--drain", "0.5", *steps), site.start_worker("--drain", "0.5", *steps)]
     case = Case(site, LONG)
     case.wait_for_work("B")
-    site.start_worker(*steps)
-    assert first.stop() == 0
+    assert case.performer(workers).stop() == 0
     stopped = time.time()
     until(lambda: case.marks.count("begin", "B") > 1, "the step to run again", LAPSED)
     continued = time.time() - stopped

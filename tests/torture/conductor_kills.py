@@ -81,6 +81,8 @@ class Totals:
         self.failed += bool(problems)
         self.onward += case.onward()
         print(f"seed {seed}: {case.story}; {problems or 'fine'}", flush=True)
+        if problems:
+            print(case.outputs, flush=True)
         return problems
 
     def __str__(self) -> str:
@@ -214,6 +216,11 @@ class Case:
     def story(self) -> str:
         done = ", ".join(f"{count} {name}" for name, count in sorted(self._done.items()))
         return f"{len(self.runs)} runs, {len(self._workers)} workers, {done}, {self.signals} signals"
+
+    @property
+    def outputs(self) -> str:
+        """Of the workers that were there at the end."""
+        return "\n".join(f"--- process {one.pid}\n{one.output[-3000:]}" for one in self._workers)
 
     def run(self) -> list[str]:
         try:
