@@ -53,6 +53,7 @@ class Case(cases.Case):
 
 def deciding_pid(site: Site, run_id: str) -> int | None:
     """None: the run is no worker's."""
+
     async def read(store: Store) -> Any:
         return await store.held_lease(RunId(run_id))
 

@@ -124,9 +124,7 @@ def test_a_worker_that_is_stopped_lets_its_steps_end_and_another_one_continues_a
 
 @pytest.mark.rule("EN08")
 @pytest.mark.parametrize("handed_out", [False, True], ids=["here", "handed out"])
-def test_a_step_that_does_not_end_in_time_is_another_workers_at_once(
-    site: Site, *, handed_out: bool
-) -> None:
+def test_a_step_that_does_not_end_in_time_is_another_workers_at_once(site: Site, *, handed_out: bool) -> None:
     steps = ["--steps-only"] if handed_out else []
     if handed_out:
         site.start_worker("--slots", "0")

@@ -35,7 +35,7 @@ from tests.conductor.executions import problems_of_executions
 from tests.conductor.site import Site
 from tests.engines.databases import OwnDatabase
 from tests.engines.marks import Marks
-from tests.engines.site import Process, WorkerProcess
+from tests.engines.site import Process, WorkerProcess, until
 from tests.temporal.delays import processes_of, seconds_of
 from tests.torture.figures import distribution, load
 
@@ -179,9 +179,9 @@ class RandomRun:
         return [f"another history: {canonical(self.plan, self.log).lists}"]
 
     def _untrue_executions(self) -> list[str]:
-        until = time.monotonic() + _SECONDS_TO_TELL
+        end = time.monotonic() + _SECONDS_TO_TELL
         while found := problems_of_executions(self.site, self.run_id, self.log):
-            if time.monotonic() > until:
+            if time.monotonic() > end:
                 return found
             time.sleep(0.5)
         return []
@@ -226,8 +226,10 @@ class Case:
         try:
             self._workers = [self._start_worker(first=True)]
             self._workers += [self._start_worker() for _ in range(self._chance.randint(1, 3))]
+            until(lambda: _is_ready(self._workers[0]), "the first worker")
             for run in self.runs:
                 run.start()
+            until(self._are_created, "the runs to be created")
             while self.kills < self._max_kills and self._open_runs():
                 time.sleep(self._chance.uniform(0, 1.5))
                 self._disturb()
@@ -235,12 +237,20 @@ class Case:
         finally:
             self._site.close()
 
+    def _are_created(self) -> bool:
+        """On a busy machine a worker may be too late for a client, which then creates nothing."""
+        missing = [run for run in self._open_runs() if not run.log]
+        for run in missing:
+            if run.client is not None and not run.client.is_alive:
+                run.start()
+        return not missing
+
     def _start_worker(self, *, first: bool = False) -> WorkerProcess:
         """The first one decides, so that there always is one that does."""
         chance = self._chance
         slots = str(chance.choice([1, 2, 4]))
         if first:
-            return self._site.start_worker("--slots", chance.choice(["0", slots]))
+            return self._site.start_worker("--slots", chance.choice(["0", slots]), wait=False)
         steps_only = ["--steps-only"] if chance.random() < 0.4 else []
         return self._site.start_worker("--slots", slots, *steps_only, wait=False)
 
@@ -257,6 +267,8 @@ class Case:
 
     def _disturb(self) -> None:
         place = self._chance.randrange(len(self._workers))
+        if not _is_ready(self._workers[place]):
+            return
         what = self._chance.choice(["kill", "kill", "kill", "freeze", "stop", "signal", "signal", "answer"])
         self._done[what] = self._done.get(what, 0) + 1
         match what:
@@ -297,8 +309,8 @@ class Case:
     # --- afterwards -------------------------------------------------------------------------------
 
     def _finish(self) -> list[str]:
-        until = time.monotonic() + _SECONDS
-        while (waiting := self._open_runs()) and time.monotonic() < until:
+        end = time.monotonic() + _SECONDS
+        while (waiting := self._open_runs()) and time.monotonic() < end:
             for run in waiting:
                 self._send(run, "RESUME")
             self._answer()
@@ -309,7 +321,7 @@ class Case:
         ]
         return found or [one for run in self.runs for one in run.problems()] + self._clients_that_hang()
 
-    def _clients_that_hang(self) -> Iterator[str] | list[str]:
+    def _clients_that_hang(self) -> list[str]:
         found = []
         for run in self.runs:
             assert run.client is not None
@@ -320,8 +332,12 @@ class Case:
         return found
 
     def onward(self) -> list[float]:
-        """From each kill to the next record of each run, unless the run was paused, waited, or there was a later kill."""
+        """From each kill to the next record of each run, unless it waited for a person or a later kill came first."""
         return [seconds for run in self.runs for seconds in _waits(self._killed_at, run.log)]
+
+
+def _is_ready(worker: WorkerProcess) -> bool:
+    return "ready" in worker.output
 
 
 _HOLDS = ("RunPaused", "RunResumed", "ApprovalRequested", "StepInterrupted")
