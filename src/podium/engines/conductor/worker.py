@@ -76,7 +76,7 @@ class ConductorWorker:
             hosted = HostedRuns(prepare_for_worker(self._parts))
             views = FollowedViews(self._parts, on_end=hosted.close_if_idle)
             hosted.on_open = views.follow
-            attempts = Attempts(self._parts, hosted, on_outage=_log_outage)
+            attempts = Attempts(self._parts, hosted, replaces=False, on_outage=_log_outage)
             site = self._site(client, names, attempts, FoldedRuns(self._parts, hosted), views)
             await self._serve(site, names, stop, on_ready)
             await views.close()
