@@ -11,8 +11,8 @@ from podium.runtime.holders import holder_of
 from tests.conductor.executions import wait_for_executions
 from tests.conductor.site import Site
 from tests.engines import cases
+from tests.engines.delays import processes_of, seconds_of
 from tests.engines.site import WorkerProcess, until
-from tests.temporal.delays import processes_of, seconds_of
 
 
 class Case(cases.Case):

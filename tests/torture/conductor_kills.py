@@ -34,9 +34,9 @@ from services.conductor import ConductorServer
 from tests.conductor.executions import problems_of_executions
 from tests.conductor.site import Site
 from tests.engines.databases import OwnDatabase
+from tests.engines.delays import processes_of, seconds_of
 from tests.engines.marks import Marks
 from tests.engines.site import Process, WorkerProcess, until
-from tests.temporal.delays import processes_of, seconds_of
 from tests.torture.figures import distribution, load
 
 _SECONDS = 180.0

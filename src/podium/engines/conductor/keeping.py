@@ -382,7 +382,9 @@ class KeptRun:
             if lease is None:
                 return False
             if lease.fence.generation > before + 1:
-                await self._store.release(lease)  # another worker had it and is gone: the run is opened anew
+                await self._store.release(
+                    lease
+                )  # another worker had it since: the run has to be opened again
                 return False
         self._lease = lease
         return True
