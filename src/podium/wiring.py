@@ -465,6 +465,7 @@ def use_case_parts(
         ),
         bucket=artifact_bucket(),
         trouble_of=trouble,
+        remove_executions=partial(_remove_executions, store),
         engine_of=partial(_engine_of, store, runs),
         signing=signing_rules,
         access=access,
@@ -569,6 +570,17 @@ async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
     from podium.engines.temporal.trouble import trouble_of
 
     return await trouble_of(run, connection, store)  # type: ignore[arg-type]
+
+
+async def _remove_executions(store: Store, run: "Run") -> None:
+    """Temporal removes those of its own, after the retention of the namespace."""
+    connection = connection_of(run)
+    if connection is None or run.provider != CONDUCTOR:
+        return
+    _require_client(run.provider)
+    from podium.engines.conductor.removing import remove_executions
+
+    await remove_executions(run, connection, await store.store_id())  # type: ignore[arg-type]
 
 
 def check_run(

@@ -2,7 +2,8 @@
 
 from podium.testing.engine_promises import Scenario
 from tests.engines.marks import Marks, check_run
-from tests.engines.site import Site, until
+from tests.engines.site import until
+from tests.temporal.site import Site
 
 
 class Case:

@@ -84,4 +84,37 @@ FAULTS: Final[list[Fault]] = [
         "a run that is retried after its end does not end again",
         drop(f"{_CONDUCTOR}/keeping.py:KeptRuns._keep", "if run.status in TERMINAL: ..."),
     ),
+    fault(
+        "CN05",
+        "a step of another engine is carried out",
+        drop(f"{_CONDUCTOR}/folding.py:FoldedRuns._open", "require_provider(...)"),
+    ),
+    fault(
+        "CN05",
+        "what is not a run id is looked for again and again",
+        swap(f"{_CONDUCTOR}/executions.py:run_of", "is_id(run_id)", "True"),
+    ),
+    fault(
+        "CN05",
+        "a task of an unknown run is failed",
+        swap(
+            f"{_CONDUCTOR}/worker.py:ConductorWorker._perform",
+            "update(task, IN_PROGRESS, callback_after=_UNKNOWN_SECONDS)",
+            "update(task, FAILED_FOR_GOOD)",
+        ),
+    ),
+    fault(
+        "CN06",
+        "a run that was created and not started stays so",
+        swap(
+            f"{_CONDUCTOR}/reconciling.py:Reconciler._is_being_started",
+            "run.head < 2 and ...",
+            "run.head < 2",
+        ),
+    ),
+    fault(
+        "CN06",
+        "the executions of a pruned run stay",
+        drop("operations/pruning.py:_prune", "if remove_executions is not None: ..."),
+    ),
 ]

@@ -59,6 +59,14 @@ class EngineChoice:
         self._refuse(self.given.keys() - _OF_CONDUCTOR - _OF_BOTH, TEMPORAL)
         return Connection(self.facts["url"], self.facts["queue"], self.secret_of(CONDUCTOR))
 
+    def require_engine(self) -> None:
+        """Raises `UsageError` if a server was named that the engine does not have."""
+        for name in sorted(self.given) if self.engine == LOCAL else ():
+            engines = CONDUCTOR if name in _OF_CONDUCTOR else TEMPORAL
+            if name in _OF_BOTH:
+                engines = f"{TEMPORAL} or {CONDUCTOR}"
+            raise click.UsageError(f"{self.given[name]} is for --engine {engines}.")
+
     def _refuse(self, names: "frozenset[str] | set[str]", engine: str) -> None:
         for name in sorted(names & self.given.keys()):
             raise click.UsageError(f"{self.given[name]} is for --engine {engine}.")

@@ -112,6 +112,7 @@ def run(
     )
     # Before the store is opened: it might be made for this run.
     require(check_run(plan, folder, replays=replays), print_notice)
+    chosen_engine().require_engine()
     foreground = Foreground(options, plan=plan, continues=False)
 
     async def work(parts: Parts) -> RunEnded:

@@ -85,6 +85,11 @@ def _read_export(file: Path) -> bytes:
 )
 @click.option("--status", "statuses", multiple=True, type=click.Choice(sorted(TERMINAL)), help="Only these.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option(
+    "--leave-executions",
+    is_flag=True,
+    help="Do not ask Conductor servers to remove the executions of the runs, for example because a server is gone.",
+)
 @json_option
 def prune(
     store: str | None,
@@ -93,13 +98,14 @@ def prune(
     policy: Path | None,
     statuses: tuple[str, ...],
     dry_run: bool,
+    leave_executions: bool,
     as_json: bool,
 ) -> None:
-    """Remove ended runs for good, whole runs only, with their directories and their artifacts in the bucket of the
-    configuration file. The age of a run counts from its creation.
+    """Remove ended runs for good, whole runs only, with their directories, their artifacts in the bucket of the
+    configuration file, and their executions on Conductor. The age of a run counts from its creation.
 
-    Never removed: open runs, and runs with undelivered events. A request that was made once is still known
-    afterwards, so that repeating it does not run it again.
+    Never removed: open runs, and runs with undelivered events. A run is kept if its Conductor server does not answer. A
+    request that was made once is still known afterwards, so that repeating it does not run it again.
 
     \b
     podium prune --older-than 90d --status FAILED
@@ -108,7 +114,8 @@ def prune(
     ages = _ages(older_than, statuses, policy)
 
     async def work(parts: Parts) -> list[Pruned]:
-        return [one async for one in prune_by_policy(parts, tenant, ages, dry_run=dry_run)]
+        pruned = prune_by_policy(parts, tenant, ages, dry_run=dry_run, leave_executions=leave_executions)
+        return [one async for one in pruned]
 
     pruned = using_parts(store, work)
     for one in pruned:

@@ -50,6 +50,14 @@ class NotItsExecution(PodiumError):
     code = "EXECUTION_REFUSED"
 
 
+def require_provider(run: Run, provider: str) -> None:
+    """Raises `NotItsExecution` of a run of another engine."""
+    if run.provider != provider:
+        raise NotItsExecution(
+            f"run {run.identity.run_id!r} is a run of the {run.provider} engine; {provider.title()} does not carry it"
+        )
+
+
 class Claimant(msgspec.Struct, frozen=True):
     """Who is to hold the run's lease, and for how long; None: until the run has ended."""
 
@@ -86,11 +94,7 @@ class Opening:
         self._provider = provider
 
     async def open(self, run: Run, claimant: Claimant) -> Opened | NotOpened:
-        if run.provider != self._provider:
-            run_id = run.identity.run_id
-            raise NotItsExecution(
-                f"run {run_id!r} is a run of the {run.provider} engine; {self._provider.title()} does not carry it"
-            )
+        require_provider(run, self._provider)
         if run.status in TERMINAL:
             return NotOpened.OVER
         if run.needs_approval and run.status in _NOT_STARTED:

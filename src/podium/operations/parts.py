@@ -57,6 +57,8 @@ class Parts(msgspec.Struct, frozen=True):
     bucket: ArtifactBucket | None = None
     # What keeps a run of another engine from continuing, as that engine sees it.
     trouble_of: Callable[[Run], Awaitable[Sequence[EngineTrouble]]] | None = None
+    # Removes what another engine keeps of a run that has ended.
+    remove_executions: Callable[[Run], Awaitable[None]] | None = None
     # Whose signatures of plans are needed, if there are rules about it.
     signing: "Callable[[], SigningRules | None]" = no_signing_rules
     # The engine that carries a run, if it is another one than `engine`.

@@ -3,14 +3,15 @@
 A run's directory, with its logs and artifacts, goes with it, and so does its part of the bucket, if one is configured.
 The directory is marked first, then the run is removed from the store, then the rest: what a crash, or a bucket that
 does not answer, leaves behind is swept away the next time. The mark holds the id of the run's first event, which names
-its part of the bucket.
+its part of the bucket. What another engine keeps of the run is removed before all that: if its server does not answer,
+the run is kept.
 """
 
 import shutil
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from podium.errors import PodiumError, RunNotFound, RunNotPrunable
 from podium.files import read_regular
@@ -26,6 +27,8 @@ from podium.ports.store import Store
 from podium.runtime.run_artifacts import part_name
 from podium.runtime.rundir import write_atomically
 
+RemoveExecutions: TypeAlias = Callable[[Run], Awaitable[None]]
+
 
 class Pruned(NamedTuple):
     run: Run
@@ -36,9 +39,17 @@ class Pruned(NamedTuple):
 
 
 async def prune_by_policy(
-    parts: Parts, tenant_id: str, policy: Mapping[RunStatus, timedelta], *, dry_run: bool = False
+    parts: Parts,
+    tenant_id: str,
+    policy: Mapping[RunStatus, timedelta],
+    *,
+    dry_run: bool = False,
+    leave_executions: bool = False,
 ) -> AsyncIterator[Pruned]:
-    """Remove the ended runs of a tenant that are older than the policy allows for their status."""
+    """Remove the ended runs of a tenant that are older than the policy allows for their status.
+
+    `leave_executions`: what other engines keep of them is not removed, and their servers are not asked.
+    """
     await parts.require("run.prune", tenant_id, records=not dry_run)
     if not dry_run:
         await _sweep(parts.store, parts.runs, parts.bucket)
@@ -54,6 +65,7 @@ async def prune_by_policy(
             runs=parts.runs,
             bucket=parts.bucket,
             sweep=False,
+            remove_executions=None if leave_executions else parts.remove_executions,
         ):
             yield one
 
@@ -69,6 +81,7 @@ async def prune_runs(
     runs: Path | None = None,
     bucket: ArtifactBucket | None = None,
     sweep: bool = True,
+    remove_executions: RemoveExecutions | None = None,
 ) -> AsyncIterator[Pruned]:
     """Remove the ended runs of a tenant that were created before then, one transaction each."""
     if runs is not None and sweep and not dry_run:
@@ -79,14 +92,25 @@ async def prune_runs(
         query = RunQuery(created_before=before, statuses=statuses & TERMINAL, limit=200, cursor=cursor)
         page = await store.runs.page(tenant_id, query)
         for run in page.runs:
-            yield Pruned(run) if dry_run else await _prune(store, run, runs, bucket)
+            yield Pruned(run) if dry_run else await _prune(store, run, runs, bucket, remove_executions)
         cursor = page.cursor
         if cursor is None:
             return
 
 
-async def _prune(store: Store, run: Run, runs: Path | None, bucket: ArtifactBucket | None) -> Pruned:
+async def _prune(
+    store: Store,
+    run: Run,
+    runs: Path | None,
+    bucket: ArtifactBucket | None,
+    remove_executions: RemoveExecutions | None,
+) -> Pruned:
     run_id = run.identity.run_id
+    if remove_executions is not None:
+        try:
+            await remove_executions(run)
+        except PodiumError as error:
+            return Pruned(run, f"kept, because its executions cannot be removed: {error.code} {error}")
     directory = runs / run_id if runs is not None else None
     first = await _first_event(store, run_id) if bucket is not None else None
     mark = _mark(directory, first) if directory is not None and (first or directory.is_dir()) else None

@@ -4,7 +4,7 @@ from typing import Any
 
 from podium.engines.conductor.client import ConductorClient, connect
 from podium.engines.conductor.connection import Connection
-from podium.engines.conductor.definitions import register
+from podium.engines.conductor.definitions import register, require_own_version
 from podium.engines.conductor.executions import Executions
 from podium.engines.conductor.names import Domain, Names, workflow_id
 from podium.engines.conductor.workers import require_worker
@@ -42,6 +42,7 @@ class ConductorEngine(ServerEngine):
         require_rules(domain.rules)
         names = await self._known_names()
         async with await connect(self._connection) as client:
+            await require_own_version(client, names)
             await require_worker(client, names, domain)
 
     async def start_execution(self, run: Run) -> None:

@@ -19,7 +19,7 @@ from podium.engines.conductor.client import ConductorClient
 from podium.engines.conductor.definitions import VERSION
 from podium.engines.conductor.names import Domain, Names
 from podium.log.events import EventType
-from podium.log.ids import RunId
+from podium.log.ids import RunId, is_id
 from podium.log.runs import Run
 from podium.log.transitions import RunStatus
 from podium.machine.task_queue import TaskKey
@@ -139,13 +139,13 @@ def is_terminated_by_hand(found: Execution | Summary) -> bool:
 def attempt_of(order: object) -> tuple[RunId, str, int] | None:
     """What the input of an execution names; None if it is not one of ours."""
     match order:
-        case {"runId": str(run_id), "path": str(path), "attempt": int(attempt)}:
+        case {"runId": str(run_id), "path": str(path), "attempt": int(attempt)} if is_id(run_id):
             return RunId(run_id), path, attempt
     return None
 
 
 def run_of(order: object) -> RunId | None:
     match order:
-        case {"runId": str(run_id)}:
+        case {"runId": str(run_id)} if is_id(run_id):
             return RunId(run_id)
     return None

@@ -8,7 +8,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Final
 
+from podium.engines.opening import require_provider
 from podium.engines.parts import LocalParts
+from podium.log.engines import CONDUCTOR
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
 from podium.machine import Machine
@@ -85,7 +87,7 @@ class FoldedRuns:
 
     @contextlib.asynccontextmanager
     async def use(self, run_id: RunId) -> AsyncIterator[FoldedRun]:
-        """Read to the end of its log."""
+        """Read to the end of its log. Raises `NotItsExecution` of a run of another engine."""
         async with self._opening.setdefault(run_id, asyncio.Lock()):
             run = self._runs.get(run_id) or await self._open(run_id)
         run.users += 1
@@ -97,6 +99,7 @@ class FoldedRuns:
             self._forget_idle()
 
     async def _open(self, run_id: RunId) -> FoldedRun:
+        require_provider(await self._parts.store.get_run(run_id), CONDUCTOR)
         async with self._hosted.use(run_id) as hosted:
             parts = self._parts
             machine = await replayed(parts.store, run_id, hosted.plan, parts.values(run_id))

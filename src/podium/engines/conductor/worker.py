@@ -20,14 +20,14 @@ from podium.engines.conductor.polling import Poller
 from podium.engines.conductor.reconciling import Reconciler
 from podium.engines.conductor.slots import Slots
 from podium.engines.conductor.stepping import HandedOut
-from podium.engines.conductor.unanswered import UnansweredTasks
 from podium.engines.hosting import prepare_for_worker
 from podium.engines.nudging import Nudger
-from podium.engines.opening import Opening, PlanOf
+from podium.engines.opening import NotItsExecution, Opening, PlanOf
 from podium.engines.parts import LocalParts
 from podium.engines.worker_names import worker_name
 from podium.errors import PodiumError, RunNotFound, StoreUnavailable
 from podium.log.engines import CONDUCTOR
+from podium.log.ids import RunId
 from podium.runtime.attempts import AttemptNotStarted, Attempts
 from podium.runtime.engine_attempt import WorkerStopped
 from podium.runtime.followed_views import FollowedViews
@@ -67,6 +67,8 @@ class ConductorWorker:
         self._drain = drain
         self._name = worker_name()
         self._under_way: set[asyncio.Task[None]] = set()
+        # Runs that this store does not have: mentioned once.
+        self._unknown: set[RunId] = set()
 
     async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
         """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
@@ -76,7 +78,7 @@ class ConductorWorker:
             hosted = HostedRuns(prepare_for_worker(self._parts))
             views = FollowedViews(self._parts, on_end=hosted.close_if_idle)
             hosted.on_open = views.follow
-            attempts = Attempts(self._parts, hosted, replaces=False, on_outage=_log_outage)
+            attempts = Attempts(self._parts, hosted, on_outage=_log_outage)
             site = self._site(client, names, attempts, FoldedRuns(self._parts, hosted), views)
             await self._serve(site, names, stop, on_ready)
             await views.close()
@@ -124,9 +126,8 @@ class ConductorWorker:
             )
             reconciler = Reconciler(site, kept, runs.look)
             pollers.append(runs)
-            unanswered = UnansweredTasks(site.client, names, self.domain)
-            looks = [_every(_RECONCILE_SECONDS, one.look) for one in (reconciler, unanswered)]
-            beside += [asyncio.create_task(one) for one in (*looks, self._nudge(reconciler))]
+            beside.append(asyncio.create_task(_every(_RECONCILE_SECONDS, reconciler.look)))
+            beside.append(asyncio.create_task(self._nudge(reconciler)))
         polls = [asyncio.create_task(poller.run()) for poller in pollers]
         on_ready()
         await stop.wait()
@@ -189,8 +190,13 @@ class ConductorWorker:
             await steps.perform(*named)
         except WorkerStopped:
             return lambda: update(task, IN_PROGRESS, callback_after=0)
+        except NotItsExecution as error:
+            refusal = f"{error.code}: {error}"
+            return lambda: update(task, FAILED_FOR_GOOD, reason=refusal)
         except RunNotFound as error:
-            _LOG.warning("%s; its task is given back, for a worker with another store", error)
+            if named[0] not in self._unknown:
+                _LOG.warning("%s; its task is given back, for a worker with another store", error)
+                self._unknown.add(named[0])
             return lambda: update(task, IN_PROGRESS, callback_after=_UNKNOWN_SECONDS)
         except (AttemptNotStarted, PodiumError) as error:
             _LOG.warning("an attempt is given back: %s", error)
@@ -213,9 +219,6 @@ async def _every(seconds: float, call: Callable[[], Awaitable[object]]) -> None:
             await call()
         except PodiumError as error:
             _LOG.warning("%s", error)
-        except Exception:
-            # Without it runs would wait for ever.
-            _LOG.exception("this is tried again")
 
 
 def _log_outage(error: StoreUnavailable) -> None:
