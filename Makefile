@@ -78,6 +78,8 @@ torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture.temporal_points
 	$(BIN)/python -m tests.torture.temporal_signals
 	$(BIN)/python -m tests.torture.temporal_scale
+	$(BIN)/python -m tests.torture.conductor_kills --kills 200
+	$(BIN)/python -m tests.torture.conductor_kills --kills 40 --seed 1000 --store postgres
 
 # Rewrites the "tests" column of the conformance tables from the markers in the tests.
 conformance: $(VENV)/dev

@@ -2,8 +2,7 @@
 
 from podium.testing.engine_promises import Scenario
 from tests.engines.marks import Marks, check_run
-from tests.engines.site import until
-from tests.temporal.site import Site
+from tests.engines.site import Site, until
 
 
 class Case:

@@ -34,7 +34,11 @@ class AttemptNotStarted(PodiumError):
 
 
 class Attempts:
-    """One for each worker process. `lease`: how long an attempt is a worker's that does not renew it."""
+    """One for each worker process. `lease`: how long an attempt is a worker's that does not renew it.
+
+    `replaces`: an engine that orders an attempt which is under way here has given that one up, and the new one takes
+    its place. Otherwise the order was repeated, and waits until the attempt is over.
+    """
 
     def __init__(
         self,
@@ -42,12 +46,14 @@ class Attempts:
         runs: HostedRuns,
         *,
         lease: timedelta = ATTEMPT_LEASE,
+        replaces: bool = True,
         on_outage: Callable[[StoreUnavailable], None] | None = None,
     ) -> None:
         self._parts = parts
         self._store = parts.store
         self._runs = runs
         self._lease = lease
+        self._replaces = replaces
         self._writer = RunWriter(parts, on_outage)
         self._under_way: dict[Key, EngineAttempt] = {}
         self._is_closed = False
@@ -67,6 +73,8 @@ class Attempts:
         key = (order.run_id, order.path, order.attempt)
         run_fence = _fixed(fence) if isinstance(fence, Fence) else fence
         mine = EngineAttempt(self._parts, self._writer, order, run_fence, self._lease, stop or StopRequest())
+        while not self._replaces and (same := self._under_way.get(key)) is not None:
+            await same.ended.wait()
         before, self._under_way[key] = self._under_way.get(key), mine
         try:
             if before is not None:

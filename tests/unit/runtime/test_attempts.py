@@ -755,3 +755,18 @@ def test_questions_are_answered_where_the_files_of_the_run_are(tmp_path: Path) -
 def test_owners_of_attempts_name_their_process() -> None:
     assert holders.is_alive_here(holders.new_owner())
     assert os.getpid() == getattr(holders.holder_of(holders.new_owner()), "pid", None)
+
+
+def test_a_repeated_order_waits_for_the_attempt_that_is_under_way(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        step = {"name": "A", "command": ["sh", "-c", "echo begun >> begun; sleep 0.5"]}
+        async with started_run(tmp_path, step) as run:
+            worker = run.worker(replaces=False)
+            orders = [worker.perform(run.order("A"), run.lease.fence) for _ in range(3)]
+            ends = await asyncio.gather(*orders)
+            assert {one.end.event_type for one in ends if one.end is not None} == {"StepCompleted"}
+            assert run.file("begun").read_text() == "begun\n"
+            assert await run.of_step("A") == [("StepStarted", 1), ("StepCompleted", 1)]
+            await worker.close()
+
+    asyncio.run(scenario())

@@ -94,6 +94,15 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     last_retried_time: int = 0
 
 
+class TaskSummary(msgspec.Struct, frozen=True, rename="camel"):
+    """Of a task, from the server's index."""
+
+    task_id: str
+    workflow_id: str
+    update_time: str = ""
+    domain: str | None = None
+
+
 class PollData(msgspec.Struct, frozen=True, rename="camel"):
     """Who polled a queue last."""
 

@@ -6,7 +6,15 @@ from urllib.parse import quote
 
 import msgspec
 
-from podium.engines.conductor.answers import IN_PROGRESS, Execution, LogLine, PollData, Summary, Task
+from podium.engines.conductor.answers import (
+    IN_PROGRESS,
+    Execution,
+    LogLine,
+    PollData,
+    Summary,
+    Task,
+    TaskSummary,
+)
 from podium.engines.conductor.connection import Connection
 from podium.engines.conductor.transport import CALL_SECONDS, Transport, message_of
 from podium.engines.errors import EngineRefused, EngineUnavailable
@@ -15,6 +23,7 @@ _NOT_FOUND: Final = 404
 # What the server answers to a change that the status of an execution does not allow.
 _CONFLICT: Final = 409
 _INTERNAL: Final = 500
+_SEARCH_SIZE: Final = "500"
 
 
 async def connect(connection: Connection) -> "ConductorClient":
@@ -203,6 +212,11 @@ class ConductorClient:
         answer = await self._transport.send("GET", path, params=params, waits=timeout_ms / 1000)
         return self._transport.decode(answer, list[Task])
 
+    async def polled(self, task: str) -> list[TaskSummary]:
+        """Tasks that a worker has taken and not answered since, as far as the server's index shows them."""
+        params = {"query": f"status={IN_PROGRESS} AND taskType={task}", "size": _SEARCH_SIZE}
+        return (await self._transport.get("/api/tasks/search", _Tasks, params)).results
+
     async def update(
         self,
         task: Task,
@@ -247,6 +261,10 @@ class ConductorClient:
         return (
             await self._transport.send("POST", "/api/tasks", body={**ids, **body}, no=(_NOT_FOUND,))
         ).is_success
+
+
+class _Tasks(msgspec.Struct):
+    results: list[TaskSummary] = []
 
 
 class _Health(msgspec.Struct):

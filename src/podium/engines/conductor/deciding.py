@@ -202,10 +202,25 @@ class DecidingLoop(RunLoop):
             except StaleFence as error:
                 self.lose(error)
                 raise
-            except (AttemptTakenOver, AttemptNotStarted) as error:
+            except AttemptNotStarted as error:
+                _LOG.warning("%s; another worker may carry it out", error)
+                return await self._leave_to_others(order)
+            except AttemptTakenOver as error:
                 _LOG.warning("attempt %s of %r of run %s: %s", order.attempt, order.path, self.run_id, error)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE)
+
+    async def _leave_to_others(self, order: AttemptOrder) -> AttemptEnd:
+        """This host cannot prepare the run. Its end comes back through the log."""
+        key, before = (order.path, order.attempt), Written()
+        if order.before or order.dropped:
+            before = await self.write_log(order.before, order.dropped)
+        self.hand_out(key)
+        while key in self.follower.machine.waits:
+            if self.is_leaving or self._lost is not None:
+                raise WorkerStopped("this worker does not decide about the run any more")
+            await asyncio.sleep(_PAUSE)
+        return AttemptEnd(before)
 
     async def _current_fence(self) -> Fence:
         return self._fence()

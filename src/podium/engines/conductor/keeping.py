@@ -128,13 +128,14 @@ class KeptRuns:
                 _LOG.warning("%s; its task is given back, for a worker with another store", error)
                 self._unknown.add(run_id)
             return await self._give_back(task, _UNKNOWN_SECONDS)
-        if run_id in self._kept:
-            return await self._is_delivered_again(run, task)
         if run.status in TERMINAL:
             return await self._tell_end(run, task)
         if not await self._is_its_execution(run, task):
             await client.terminate(task.workflow_instance_id, f"run {run_id} has another execution")
             return None
+        # The server may deliver a task twice, also at the same time: nothing is awaited between these two lines.
+        if run_id in self._kept:
+            return self._kept[run_id].deliver(task)
         kept = self._kept[run_id] = KeptRun(self._site, run, task)
         if self._is_closed:
             kept.leave()
@@ -148,13 +149,6 @@ class KeptRuns:
             _LOG.info("run %s is another worker's now: %s", run_id, error)
         finally:
             del self._kept[run_id]
-
-    async def _is_delivered_again(self, run: Run, task: Task) -> None:
-        """The server may deliver a task twice; this worker keeps it already."""
-        if not await self._is_its_execution(run, task):
-            await self._site.client.terminate(
-                task.workflow_instance_id, f"run {run.identity.run_id} has another execution"
-            )
 
     async def _is_its_execution(self, run: Run, task: Task) -> bool:
         known = run.engine.provider_run_id if run.engine is not None else ""
@@ -206,6 +200,13 @@ class KeptRun:
         self._is_leaving = True
         if self._loop is not None:
             self._loop.leave()
+
+    def deliver(self, task: Task) -> None:
+        """Once more, while it is kept. It is a new one if the server gave the old one up, or it was retried by hand."""
+        is_of_execution = task.workflow_instance_id == self._task.workflow_instance_id
+        if is_of_execution and task.retry_count > self._task.retry_count:
+            self._task, self._is_task_gone = task, False
+            self._task_log.task_id = task.task_id
 
     async def keep(self) -> None:
         """Raises `RunLocked` if another worker has the run, `StaleFence` if it took the run over."""
@@ -285,10 +286,14 @@ class KeptRun:
 
     async def _drive(self, loop: DecidingLoop, opened: Opened) -> bool:
         with contextlib.ExitStack() as beside:
-            for one in (self._beat(), self._keep_lease(loop), self._follow(loop)):
-                beside.enter_context(_beside(one))
-            beside.enter_context(_beside(self._task_log.keep_up()))
-            beside.enter_context(_beside(self._mirror.keep_up(loop.wake)))
+            for one in (
+                self._beat(),
+                self._keep_lease(loop),
+                self._follow(loop),
+                self._task_log.keep_up(),
+                self._mirror.keep_up(loop.wake),
+            ):
+                beside.enter_context(_beside(one, loop.lose))
             await loop.read()
             follower = loop.follower
             if opened.start is not None and not follower.machine.cancelled_before_start:
@@ -376,7 +381,12 @@ class KeptRun:
         lease = await self._store.renew(self._lease, ttl=RUN_LEASE)
         if lease is None:
             lease = await self._store.claim(self._run_id, owner=self._owner, ttl=RUN_LEASE)
-            if lease is None or lease.fence.generation > before + 1:
+            if lease is None:
+                return False
+            if lease.fence.generation > before + 1:
+                await self._store.release(
+                    lease
+                )  # another worker had it since: the run has to be opened again
                 return False
         self._lease = lease
         return True
@@ -506,9 +516,21 @@ async def beat(client: ConductorClient, task: Task) -> None:
 
 
 @contextlib.contextmanager
-def _beside(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+def _beside(
+    work: Coroutine[Any, Any, None], on_error: Callable[[PodiumError], None] | None = None
+) -> Iterator[None]:
+    """Without any part of it a run would wait for ever: if one fails, the run is given back."""
     task = asyncio.create_task(work)
+    task.add_done_callback(lambda done: _report(done, on_error))
     try:
         yield
     finally:
         task.cancel()
+
+
+def _report(done: "asyncio.Task[None]", on_error: Callable[[PodiumError], None] | None) -> None:
+    error = None if done.cancelled() else done.exception()
+    if error is not None:
+        _LOG.error("a run cannot be kept here any longer", exc_info=error)
+        if on_error is not None:
+            on_error(error if isinstance(error, PodiumError) else PodiumError(f"unexpected: {error!r}"))

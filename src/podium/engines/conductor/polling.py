@@ -63,6 +63,11 @@ class Poller:
             _LOG.warning("no work could be asked for: %s", error)
             await asyncio.sleep(_TROUBLE_SECONDS)
             return False
+        except Exception:
+            # A worker that does not ask any more would look alive and do nothing.
+            _LOG.exception("no work could be asked for")
+            await asyncio.sleep(_TROUBLE_SECONDS)
+            return False
         for task in tasks:
             self._last = asyncio.get_running_loop().time()
             self._begin(task)

@@ -20,6 +20,7 @@ from podium.engines.conductor.polling import Poller
 from podium.engines.conductor.reconciling import Reconciler
 from podium.engines.conductor.slots import Slots
 from podium.engines.conductor.stepping import HandedOut
+from podium.engines.conductor.unanswered import UnansweredTasks
 from podium.engines.hosting import prepare_for_worker
 from podium.engines.nudging import Nudger
 from podium.engines.opening import NotItsExecution, Opening, PlanOf
@@ -78,7 +79,7 @@ class ConductorWorker:
             hosted = HostedRuns(prepare_for_worker(self._parts))
             views = FollowedViews(self._parts, on_end=hosted.close_if_idle)
             hosted.on_open = views.follow
-            attempts = Attempts(self._parts, hosted, on_outage=_log_outage)
+            attempts = Attempts(self._parts, hosted, replaces=False, on_outage=_log_outage)
             site = self._site(client, names, attempts, FoldedRuns(self._parts, hosted), views)
             await self._serve(site, names, stop, on_ready)
             await views.close()
@@ -126,8 +127,9 @@ class ConductorWorker:
             )
             reconciler = Reconciler(site, kept, runs.look)
             pollers.append(runs)
-            beside.append(asyncio.create_task(_every(_RECONCILE_SECONDS, reconciler.look)))
-            beside.append(asyncio.create_task(self._nudge(reconciler)))
+            unanswered = UnansweredTasks(site.client, names, self.domain)
+            looks = [_every(_RECONCILE_SECONDS, one.look) for one in (reconciler, unanswered)]
+            beside += [asyncio.create_task(one) for one in (*looks, self._nudge(reconciler))]
         polls = [asyncio.create_task(poller.run()) for poller in pollers]
         on_ready()
         await stop.wait()
@@ -219,6 +221,9 @@ async def _every(seconds: float, call: Callable[[], Awaitable[object]]) -> None:
             await call()
         except PodiumError as error:
             _LOG.warning("%s", error)
+        except Exception:
+            # Without it runs would wait for ever.
+            _LOG.exception("this is tried again")
 
 
 def _log_outage(error: StoreUnavailable) -> None:
