@@ -16,6 +16,7 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from random import Random
 from typing import Any, Final
@@ -381,7 +382,9 @@ class Following(Torture):
     # --- workers ----------------------------------------------------------------------------------
 
     def _move_worker(self) -> None:
-        worker = self.random.choice(self.workers)
+        self._move(self.random.choice(self.workers))
+
+    def _move(self, worker: Worker) -> None:
         if self.random.random() < (0.4 if worker.is_done else 0.12):
             self._die(worker)
         elif worker.is_done:
@@ -546,15 +549,17 @@ class Following(Torture):
     # --- what must hold ---------------------------------------------------------------------------
 
     def _check(self) -> None:
-        follower, limit = self.follower, self.plan.workflow.max_parallel
+        follower = self.follower
         assert not follower.machine.inconsistent, "the follower's machine does not know its own decisions"
-        assert follower.running <= limit, "more attempts than slots"
-        assert len(self.host.under_way) <= limit, "more workers than slots"
+        assert not self._has_too_many(), "more attempts than slots"
         assert follower.machine.last_seq <= self.store.head
         if follower.machine.last_seq == self.store.head:
             assert not follower.has_gap, "a gap behind the end of the log"
             if self.random.random() < 0.1 or follower.machine.terminal:
                 assert _state(follower.machine) == _state(self.machine), "folded in another order"
+
+    def _has_too_many(self) -> bool:
+        return max(self.follower.running, len(self.host.under_way)) > self.plan.workflow.max_parallel
 
     def _check_work(self, work: Work) -> None:
         machine, host = self.follower.machine, self.host
@@ -595,7 +600,7 @@ class Following(Torture):
                 case RunTask():
                     key = (one.path, one.attempt)
                     waits = (
-                        follower.machine.hold.reasons or follower.running == self.plan.workflow.max_parallel
+                        follower.machine.hold.reasons or follower.running >= self.plan.workflow.max_parallel
                     )
                     known = waits or key in self.host.under_way or key in self.store.ends
                     ended = any(other[1:3] == key and other[0] in _ANSWERS for other in handed)
@@ -735,7 +740,10 @@ def _changed(part: Any, **facts: Any) -> Any:
 
 def run_one(seed: int, *, plain: bool, new_follower: NewFollower = follower_of) -> tuple[str, Following]:
     """What went wrong, or nothing."""
-    following = Following(seed, plain=plain, new_follower=new_follower)
+    return outcome_of(Following(seed, plain=plain, new_follower=new_follower))
+
+
+def outcome_of(following: Following) -> tuple[str, Following]:
     try:
         following.run()
     except Exception as error:
@@ -744,7 +752,9 @@ def run_one(seed: int, *, plain: bool, new_follower: NewFollower = follower_of) 
     return "", following
 
 
-def run_batch(seeds: Iterable[int]) -> tuple[list[tuple[int, bool, str]], Counter[str]]:
+def run_batch(
+    seeds: Iterable[int], run_one: Callable[..., tuple[str, Following]] = run_one
+) -> tuple[list[tuple[int, bool, str]], Counter[str]]:
     """Each seed twice: with people at work, and as a plain plan whose end is known."""
     failures, done = [], Counter[str]()
     for seed in seeds:
@@ -756,8 +766,13 @@ def run_batch(seeds: Iterable[int]) -> tuple[list[tuple[int, bool, str]], Counte
     return failures, done
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.torture.following", description=__doc__)
+def main(
+    name: str = "following",
+    run_one: Callable[..., tuple[str, Following]] = run_one,
+    expected: Sequence[str] = _EXPECTED,
+    description: str | None = __doc__,
+) -> int:
+    parser = argparse.ArgumentParser(prog=f"python -m tests.torture.{name}", description=description)
     parser.add_argument("--seeds", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2)
@@ -768,12 +783,12 @@ def main() -> int:
     done = Counter[str]()
     parts = [seeds[at : at + 50] for at in range(0, len(seeds), 50)]
     with get_context("spawn").Pool(given.workers) as pool:
-        for found, counted in pool.imap_unordered(run_batch, parts):
+        for found, counted in pool.imap_unordered(partial(run_batch, run_one=run_one), parts):
             failures += found
             done += counted
     print(f"{2 * given.seeds:,} runs, {time.monotonic() - started:.0f} s, {len(failures)} failed")
     print("done:", ", ".join(f"{name} {count:,}" for name, count in sorted(done.items())))
-    missing = [name for name in _EXPECTED if not done[name]] if given.seeds >= 1000 else []
+    missing = [one for one in expected if not done[one]] if given.seeds >= 1000 else []
     if missing:
         print("never done:", ", ".join(missing))
     for seed, plain, problem in sorted(failures)[:10]:

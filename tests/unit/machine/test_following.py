@@ -415,3 +415,57 @@ def test_what_a_host_submits_before_it_restarts_is_recorded() -> None:
     run.follower.submit(EventDraft("RunStarted", payload={"inputs": {}}))
     run.follower.restart()
     assert names(run.take().events) == ["RunStarted"]
+
+
+# --- a host whose attempts others carry out -------------------------------------------------------
+
+
+def restarted_beside(run: Example, *elsewhere: tuple[str, int]) -> Example:
+    """Another host; workers have these attempts, or will get them without it."""
+    run.follower = Follower(Machine(run.plan), IDENTITY, 2)
+    run.follower.learn(run.log)
+    run.follower.restart(set(elsewhere))
+    return run
+
+
+@pytest.mark.rule("CN12")
+def test_an_attempt_that_is_carried_out_elsewhere_is_left_alone_and_keeps_its_place() -> None:
+    run = Example(AT_ONCE)
+    assert paths(run.start().starts) == ["P/A", "P/B"]
+    work = restarted_beside(run, ("P/A", 1), ("P/B", 1)).take()
+    assert (work.starts, work.events, work.abandoned) == ([], [], [])
+    run.append("StepCompleted", "P/A", **SUCCESS)
+    assert paths(run.take().starts) == ["P/C"]
+
+
+@pytest.mark.rule("CN12")
+@pytest.mark.parametrize("text", [ONE_STEP, NOT_TWICE])
+def test_a_started_attempt_that_no_worker_has_is_ordered_again_without_a_second_start(text: str) -> None:
+    run = Example(text)
+    run.start()
+    work = restarted_beside(run).take()
+    assert paths(work.starts) == ["A"]
+    # Whether it may be repeated is seen by the worker that gets its lease.
+    assert (work.events, work.abandoned) == ([], [])
+
+
+@pytest.mark.rule("CN12")
+@pytest.mark.parametrize("elsewhere", [(), (("P/B", 1),)])
+def test_a_stop_is_handed_on_whether_or_not_a_worker_has_the_attempt(
+    elsewhere: tuple[tuple[str, int], ...],
+) -> None:
+    run = Example(FIRST_WINS)
+    run.start()
+    run.append("StepCompleted", "P/A", **SUCCESS)
+    work = restarted_beside(run, *elsewhere).take()
+    assert [(stop.path, stop.attempt) for stop in work.stops] == [("P/B", 1)]
+    assert (work.starts, work.events, work.abandoned) == ([], [], [])
+
+
+@pytest.mark.rule("CN12")
+def test_an_attempt_that_was_decided_and_has_not_started_is_started_by_the_new_host() -> None:
+    run = Example(TWO_STEPS)
+    run.start()
+    run.append("StepCompleted", "A", **SUCCESS)
+    work = restarted_beside(run, ("A", 1)).take()
+    assert (paths(work.starts), names(work.events)) == (["B"], ["StepStarted B"])
