@@ -7,6 +7,7 @@ from tests.planted.faults import Fault, fault
 
 _CONDUCTOR = "engines/conductor"
 _TRANSPORT = f"{_CONDUCTOR}/transport.py:Transport"
+_FOLLOWER = "machine/following.py:Follower"
 
 FAULTS: Final[list[Fault]] = [
     fault(
@@ -116,5 +117,54 @@ FAULTS: Final[list[Fault]] = [
         "CN06",
         "the executions of a pruned run stay",
         drop("operations/pruning.py:_prune", "if remove_executions is not None: ..."),
+    ),
+    fault(
+        "CN10",
+        "a worker carries out more attempts than it has slots",
+        swap(f"{_CONDUCTOR}/slots.py:Slots.take", "self._used >= self.limit", "False"),
+    ),
+    fault(
+        "CN10",
+        "one run gets every free slot",
+        drop(f"{_CONDUCTOR}/slots.py:Slots.offer", "self._waiting.append(take)"),
+    ),
+    fault(
+        "CN10",
+        "a slot is lost with the attempt that waited for it",
+        drop(f"{_CONDUCTOR}/slots.py:Slots.acquire", "if free.is_set(): ..."),
+    ),
+    fault(
+        "CN11",
+        "an attempt that has not started is carried out",
+        swap(
+            f"{_CONDUCTOR}/folding.py:FoldedRun.owed",
+            "visit is None or not self._machine.has_started(path, attempt)",
+            "visit is None",
+        ),
+    ),
+    fault(
+        "CN11",
+        "a stop does not reach the worker of an attempt",
+        body(f"{_CONDUCTOR}/folding.py:FoldedRun._follow", "return"),
+    ),
+    fault(
+        "CN11",
+        "a run is not read again for its next attempt",
+        drop(f"{_CONDUCTOR}/folding.py:FoldedRuns.use", "await run.read_on()"),
+    ),
+    fault(
+        "CN12",
+        "attempts that others carry out have no slot after a takeover",
+        drop(f"{_FOLLOWER}._continue", "self._queue.occupy((key,))"),
+    ),
+    fault(
+        "CN12",
+        "attempts that others carry out are repeated after a takeover",
+        swap(f"{_FOLLOWER}._continue", "key not in elsewhere", "True"),
+    ),
+    fault(
+        "CN13",
+        "functions of a program are accepted and never called",
+        drop("api.py:open", "if engine != LOCAL and (functions or providers or record or replay): ..."),
     ),
 ]

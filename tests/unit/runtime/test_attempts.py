@@ -653,6 +653,52 @@ def test_an_abandoned_attempt_is_stopped_and_can_be_recorded_as_interrupted(tmp_
     scenario(test)
 
 
+@pytest.mark.rule("EN07")
+@pytest.mark.parametrize("before_it_started", [False, True])
+def test_a_stop_with_a_code_is_recorded_by_the_worker_itself(tmp_path: Path, before_it_started: bool) -> None:
+    async def test() -> None:
+        async with started_run(tmp_path, hanging("A")) as run:
+            worker, stop = run.worker(), StopRequest()
+            if before_it_started:
+                stop.ask(code="JOIN_DECIDED")
+            performing = asyncio.create_task(worker.perform(run.order("A"), run.lease.fence, stop))
+            if not before_it_started:
+                await until(run.file("pidA").exists)
+                stop.ask(code="JOIN_DECIDED")
+                stop.ask(code="CANCELLED")  # the first reason counts
+            ended = await performing
+            assert ended.end is not None
+            assert ended.end.payload["error"]["code"] == "JOIN_DECIDED"
+            assert await run.of_step("A") == [("StepStarted", 1), ("StepFailed", 1)]
+            await worker.close()
+
+    scenario(test)
+
+
+@pytest.mark.rule("EN07")
+def test_a_stop_that_waits_for_the_holder_takes_nothing_over(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with started_run(tmp_path, hanging("A")) as run:
+            one, other = run.worker(lease=timedelta(seconds=300)), run.worker()
+            held, waiting = StopRequest(), StopRequest(waits_for_holder=True)
+            performing = asyncio.create_task(one.perform(run.order("A"), run.lease.fence, held))
+            await until(run.file("pidA").exists)
+            waiting.ask(code="CANCELLED")
+            asking = asyncio.create_task(other.perform(run.order("A"), run.lease.fence, waiting))
+            await asyncio.sleep(0.6)  # it has looked at least twice
+            assert not asking.done()
+            assert is_alive(int(run.file("pidA").read_text()))
+            held.ask(code="CANCELLED")  # the holder has learnt of it
+            await performing
+            ended = await asking
+            assert ended.end is not None
+            assert await run.of_step("A") == [("StepStarted", 1), ("StepFailed", 1)]
+            await one.close()
+            await other.close()
+
+    scenario(test)
+
+
 @pytest.mark.rule("EN08")
 def test_a_worker_that_closes_stops_its_attempts_and_another_starts_them_immediately(tmp_path: Path) -> None:
     async def test() -> None:
