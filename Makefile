@@ -71,6 +71,7 @@ torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture --plans 10000
 	$(BIN)/python -m tests.torture.operating --seeds 10000
 	$(BIN)/python -m tests.torture.following --seeds 10000
+	$(BIN)/python -m tests.torture.deciders --seeds 10000
 	$(BIN)/python -m tests.torture.kills --kills 2000
 	$(BIN)/python -m tests.torture.copies
 	$(BIN)/python -m tests.torture.temporal_kills --kills 200
@@ -80,6 +81,7 @@ torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture.temporal_scale
 	$(BIN)/python -m tests.torture.conductor_kills --kills 200
 	$(BIN)/python -m tests.torture.conductor_kills --kills 40 --seed 1000 --store postgres
+	PODIUM_PARITY=all $(PYTEST) -n $(WORKERS) -q tests/conductor/test_parity.py
 
 # Rewrites the "tests" column of the conformance tables from the markers in the tests.
 conformance: $(VENV)/dev

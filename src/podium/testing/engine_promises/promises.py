@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import pytest
 
 from podium.operations.workflows import load_workflow
@@ -15,6 +16,8 @@ from podium.testing.engine_promises.programs import write_programs
 from podium.testing.engine_promises.scenarios import NAMES, Scenario, scenarios
 
 _FILE: Final = "test.yaml"
+# Histories of the local engine, by scenario.
+_LOCAL: Final[dict[bytes, CanonicalHistory]] = {}
 
 
 class EnginePromises:
@@ -24,19 +27,26 @@ class EnginePromises:
     def test_a_run_has_the_history_that_it_has_on_the_local_engine(
         self, name: str, engine: EngineUnderTest, tmp_path: Path
     ) -> None:
-        programs = write_programs(tmp_path / "programs")
+        # The same for all: the environment of a step is part of its fingerprint.
+        programs = write_programs(tmp_path.parent / "programs")
         compare(scenarios(str(programs))[name], engine, tmp_path)
 
 
 def compare(
     scenario: Scenario, engine: EngineUnderTest, folder: Path, *, workspace: Path | None = None
 ) -> None:
-    """Raises AssertionError unless the engine does with it what the local one does. Both use the same workspace."""
+    """Raises AssertionError unless the engine does with it what the local one does, in the same workspace.
+
+    A scenario has one history on the local engine, whichever engine it is compared with: it is run there once in a
+    process.
+    """
     workspace = workspace or folder / "workspace"
     workspace.mkdir(exist_ok=True)
-    local = LocalRuns(str(folder / "local.db"), folder / "local")
-    expected = _history(scenario, local, workspace)
-    differences = differences_between(expected, _history(scenario, engine, workspace))
+    key = msgspec.json.encode(scenario)
+    if key not in _LOCAL:
+        local = LocalRuns(str(folder / "local.db"), folder / "local")
+        _LOCAL[key] = _history(scenario, local, workspace)
+    differences = differences_between(_LOCAL[key], _history(scenario, engine, workspace))
     assert not differences, "\n".join(differences)
 
 
