@@ -28,7 +28,7 @@ from uuid import uuid4
 from podium.errors import RunRequestConflict
 from podium.language.diagnostics import Diagnostic, Severity
 from podium.language.reader import MAX_BYTES
-from podium.log.engines import LOCAL
+from podium.log.engines import CONDUCTOR, LOCAL, TEMPORAL
 from podium.log.ids import DEFAULT_TENANT, RunId, check_id
 from podium.log.transitions import RunStatus
 from podium.operations.blocking import blocking
@@ -58,14 +58,15 @@ from podium.ports.engine import (
 from podium.ports.provider import Provider
 from podium.ports.store import Store
 from podium.wiring import (
+    conductor_connection,
     installed_providers,
     open_store,
     providers_with,
     recordings_in,
     runs_folder,
+    server_engine,
     store_url,
     temporal_connection,
-    temporal_engine,
     use_case_parts,
     use_configured_folders,
 )
@@ -158,9 +159,10 @@ class OpenOptions(TypedDict, total=False):
     providers: Providers | None
     record: str | Path | None
     replay: str | Path | None
-    engine: Literal["local", "temporal"]
+    engine: Literal["local", "temporal", "conductor"]
     address: str
     namespace: str
+    url: str
     queue: str
     shared_runs: bool
     tenant: str
@@ -629,9 +631,10 @@ def open(  # noqa: A001 - called `podium.open`
     providers: Providers | None = None,
     record: str | Path | None = None,
     replay: str | Path | None = None,
-    engine: Literal["local", "temporal"] = LOCAL,
+    engine: Literal["local", "temporal", "conductor"] = LOCAL,
     address: str | None = None,
     namespace: str | None = None,
+    url: str | None = None,
     queue: str | None = None,
     shared_runs: bool = False,
     tenant: str = DEFAULT_TENANT,
@@ -644,7 +647,8 @@ def open(  # noqa: A001 - called `podium.open`
     `functions`: what Python steps call by name. `providers`: who answers agent steps, by the name that workflows use.
     `record`, `replay`: a folder to which answers of agents go, or from which they come.
     `engine`: "temporal" runs workflows on a Temporal server, by default the one that PODIUM_TEMPORAL_ADDRESS and
-    PODIUM_TEMPORAL_NAMESPACE name; `address`, `namespace`, `queue` and `shared_runs` are the options of `podium run`.
+    PODIUM_TEMPORAL_NAMESPACE name, "conductor" on a Conductor server, by default that of PODIUM_CONDUCTOR_URL.
+    `address`, `namespace`, `url`, `queue` and `shared_runs` are the options of `podium run`.
     `tenant`: whose runs. `actor`: for whom the program acts, a name or an `Actor`; by default the holder of
     PODIUM_TOKEN, else the user that the process runs as. Rules about access decide by this name.
     """
@@ -657,22 +661,29 @@ def open(  # noqa: A001 - called `podium.open`
         raise ValueError("record asks agents and replay does not: give one of them")
     calls = registered(functions or {})
 
-    def elsewhere(connected: Store, folder: Path, url: str) -> Callable[[], Engine]:
-        connection = temporal_connection(address, namespace, queue)
-        return partial(temporal_engine, connected, folder, url, connection, shared_runs=shared_runs)
+    if (url is not None and engine == TEMPORAL) or ((address or namespace) and engine == CONDUCTOR):
+        raise ValueError("url is for engine='conductor', address and namespace are for engine='temporal'")
+
+    def elsewhere(connected: Store, folder: Path, where: str) -> Callable[[], Engine]:
+        connection = (
+            conductor_connection(url, queue)
+            if engine == CONDUCTOR
+            else temporal_connection(address, namespace, queue)
+        )
+        return partial(server_engine, connected, folder, where, connection, shared_runs=shared_runs)
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Podium]:
         folder = _runs_of(store, runs)
-        url = store_url(str(store) if store is not None else None, folder)
+        where = store_url(str(store) if store is not None else None, folder)
         use_configured_folders()
         recordings = recordings_in(_path(record), _path(replay), goes_on=True)
-        connected = await open_store(url, create=True)
+        connected = await open_store(where, create=True)
         parts = use_case_parts(
             connected,
             folder,
             _log.warning,
-            engine=elsewhere(connected, folder, url) if engine != LOCAL else None,
+            engine=elsewhere(connected, folder, where) if engine != LOCAL else None,
             recordings=recordings,
             functions=calls,
             providers=providers_with(providers) if providers else None,
@@ -681,7 +692,7 @@ def open(  # noqa: A001 - called `podium.open`
         if actor is not None or not parts.is_owner:
             await _identified(parts)
         parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
-        async with Podium(parts, url, tuple(providers or ()), tenant) as podium:
+        async with Podium(parts, where, tuple(providers or ()), tenant) as podium:
             yield podium
 
     return opened()

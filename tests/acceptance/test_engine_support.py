@@ -42,6 +42,32 @@ def test_a_workflow_for_another_engine_is_refused_and_no_run_is_created(place: P
     assert not (place.runs / "r1").exists()
 
 
+@pytest.mark.rule("CN13")
+def test_a_workflow_that_conductor_may_not_run_is_refused_with_the_report_before_a_server_is_asked(
+    place: Place,
+) -> None:
+    place.write(f"engine: temporal\n{STEPS}")
+    said = place.run("validate", "w.yaml", "--engine", "conductor", code=78).stderr
+    assert said.startswith("CAPABILITY_NOT_SUPPORTED w.yaml: ")
+    shown = place.run("validate", "w.yaml", "--engine", "conductor", "--json", code=78).stdout
+    report = json.loads(shown)[0]["validationReport"]
+    assert (report["adapter"], report["status"]) == ("conductor", "ERRORS")
+    elsewhere = ("--engine", "conductor", "--url", "http://127.0.0.1:1")  # nothing listens there
+    said = place.run("run", "w.yaml", "--run-id", "r1", *elsewhere, code=78).stderr
+    assert "is for the engine 'temporal', and this is 'conductor'" in said
+    assert json.loads(place.run("runs", "list", "--json").stdout)["runs"] == []
+
+
+@pytest.mark.rule("CN13")
+def test_a_workflow_can_name_conductor_and_every_other_engine_refuses_it(place: Place) -> None:
+    place.write(f"engine: conductor\nmax_parallel: 5000\n{STEPS}")
+    assert (
+        "the engine conductor can run it" in place.run("validate", "w.yaml", "--engine", "conductor").stdout
+    )
+    said = place.run("run", "w.yaml", "--run-id", "r1", code=78).stderr
+    assert "is for the engine 'conductor', and this is 'local'" in said
+
+
 @pytest.mark.parametrize("flag", ["--record", "--replay"])
 def test_recordings_are_not_possible_on_temporal(place: Place, flag: str) -> None:
     place.write(STEPS)

@@ -162,7 +162,7 @@ class RunLoop(ABC):
         if has_more:
             self.nudged = True
         elif follower.has_gap and follower.machine.last_seq == after:
-            # Attempts that ended while the log was read may have told of later records.
+            # Attempts that ended while the log was read may have reported later records.
             follower.accept_gap(events[-1].run_seq if events else after)
 
     def _learn(self, events: list[EventDraft], written: Written) -> None:
@@ -175,7 +175,7 @@ class RunLoop(ABC):
     def _start(
         self, task: RunTask, events: list[EventDraft] | None = None, dropped: list[str] | None = None
     ) -> None:
-        """With events that are to be recorded before it begins."""
+        """With events that are to be recorded before it starts."""
         events = events or []
         self._follower.carry(task, events, dropped)
         attempt = self.perform(order_of(self._run_id, task, events, dropped or []), task)
@@ -207,7 +207,7 @@ class RunLoop(ABC):
             del self.attempts[task.path, task.attempt]
 
     async def _abandon(self, abandoned: Abandoned) -> None:
-        """What is left of it is stopped first. It may have ended meanwhile."""
+        """What is left of it is stopped first. It may have ended in the meantime."""
         order = AttemptOrder(self._run_id, abandoned.path, abandoned.attempt)
         done = await self.end_abandoned(order, abandoned)
         if done.end is not None:

@@ -581,7 +581,9 @@ _WORKFLOW = Record(
             Choice(("none", "required")),
             "Whether a person has to approve the plan of a run before it starts (default none).",
         ),
-        "engine": Field(Choice(("any", "local", "temporal")), "The engine that may run it (default any)."),
+        "engine": Field(
+            Choice(("any", "local", "temporal", "conductor")), "The engine that may run it (default any)."
+        ),
         "fallback_behavior": Field(
             Choice(("reject", "emulate", "degrade")),
             "If an engine lacks something: refuse (default), accept an emulation, or do with less.",

@@ -17,6 +17,7 @@ import pytest
 
 import podium
 from podium import PlanRef, RunContext, SignalRequest
+from podium.log.engines import ConductorRunRef, EngineRunRef
 from podium.ports.engine import WorkflowEngine
 
 WORKFLOW = """version: "2.0"
@@ -108,13 +109,18 @@ async def started_once(caller: Caller) -> None:
     ref = await caller.engine.start_run(caller.plan, context)
     assert ref.run_id == context.run_id
     assert ref.provider == caller.provider
-    assert await caller.engine.start_run(caller.plan, context) == ref
+    assert as_started(await caller.engine.start_run(caller.plan, context)) == ref
     running = await caller.until(ref, "RUNNING")
     assert (running.project_id, running.environment_id, running.plan_id) == ("web", "test", "w")
-    assert running.engine_run_ref == ref
+    assert as_started(running.engine_run_ref) == ref
     await answered(caller, ref)
     await caller.until(ref, "COMPLETED")
-    assert await caller.engine.start_run(caller.plan, context) == ref
+    assert as_started(await caller.engine.start_run(caller.plan, context)) == ref
+
+
+def as_started(ref: EngineRunRef | None) -> EngineRunRef | None:
+    """Without the execution that a Conductor server has assigned since."""
+    return msgspec.structs.replace(ref, provider_run_id="") if isinstance(ref, ConductorRunRef) else ref
 
 
 async def cancelled(caller: Caller) -> None:
@@ -126,7 +132,7 @@ async def cancelled(caller: Caller) -> None:
 
 
 async def refused(caller: Caller) -> None:
-    context = caller.context(target_adapter="conductor")
+    context = caller.context(target_adapter="temporal" if caller.provider == "conductor" else "conductor")
     with pytest.raises(podium.PodiumError) as error:
         await caller.engine.start_run(caller.plan, context)
     assert error.value.code == "CAPABILITY_NOT_SUPPORTED"

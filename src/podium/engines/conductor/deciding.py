@@ -27,7 +27,7 @@ from podium.runtime.engine_attempt import StopRequest, WorkerStopped
 
 _LOG: Final = logging.getLogger(__name__)
 _READ_LIMIT: Final = 1000
-# Handed out and not begun: enough to keep other workers busy, and the rest is for whoever is free first.
+# Handed out and not started: enough to keep other workers busy, and the rest is for the worker that is free first.
 _MAX_QUEUED: Final = 64
 # Timers that are due sooner are this worker's own: the server counts whole seconds.
 STAY_SECONDS: Final = 5.0
@@ -64,14 +64,14 @@ class DecidingLoop(RunLoop):
         self._on_turn = on_turn
         self._may_rest = may_rest
         self._stops: dict[TaskKey, StopRequest] = {}
-        # Started, and neither begun here nor handed out.
+        # In the log as started, and neither under way here nor handed out.
         self._backlog: dict[TaskKey, RunTask] = {}
         # Handed out, and not ended; those of them that a worker holds.
         self.handed_out: set[TaskKey] = set()
         self.held: frozenset[TaskKey] = frozenset()
         # Those that the server has not taken yet.
         self.on_the_way: set[TaskKey] = set()
-        # Read by whoever follows the log.
+        # Read by the task that follows the log.
         self._incoming: list[LoggedEvent] = []
         self._lost: PodiumError | None = None
         self.is_leaving = False
@@ -147,7 +147,7 @@ class DecidingLoop(RunLoop):
         super().learn(events)
 
     def incoming(self, events: Sequence[LoggedEvent]) -> None:
-        """From whoever follows the log."""
+        """From the task that follows the log."""
         if events and events[-1].run_seq > self.follower.machine.last_seq:
             self._incoming += events
             self.nudge()
@@ -174,12 +174,12 @@ class DecidingLoop(RunLoop):
 
     def perform(self, order: AttemptOrder, task: RunTask) -> Attempt | None:
         if self._slots.take():
-            return self._begin(order)
+            return self._launch(order)
         self._backlog[task.path, task.attempt] = task
         self._hand_out_more()
         return None
 
-    def _begin(self, order: AttemptOrder) -> Attempt:
+    def _launch(self, order: AttemptOrder) -> Attempt:
         """With a slot."""
         key = (order.path, order.attempt)
         stop = self._stops[key] = StopRequest(waits_for_holder=True)
@@ -234,7 +234,7 @@ class DecidingLoop(RunLoop):
             return False
         key = next(iter(self._backlog))
         task = self._backlog.pop(key)
-        self.attend(task, self._begin(order_of(self.run_id, task, [], [])), [])
+        self.attend(task, self._launch(order_of(self.run_id, task, [], [])), [])
         return True
 
     def _hand_out_more(self) -> None:

@@ -27,7 +27,7 @@ from podium.ports.engine import RunEnded
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_REASON: Final = 500
-# How a reason begins that a worker gives.
+# How a reason starts that a worker gives.
 _BY_PODIUM: Final = "Podium: "
 # What an execution shows of a run that has ended.
 _SHOWN: Final[dict[str, str]] = {
@@ -108,7 +108,7 @@ class Executions:
         now = await self._client.execution(found.workflow_id)
         return found.workflow_id if now is not None and now.is_open else None
 
-    async def tell_end(self, task: Task, end: RunEnded) -> bool:
+    async def report_end(self, task: Task, end: RunEnded) -> bool:
         """Conductor shows how the run ended. False if the execution was deleted, or was ended otherwise by hand."""
         client, execution = self._client, task.workflow_instance_id
         found = await client.execution(execution)

@@ -1,7 +1,7 @@
 """A worker keeps the task of a run, and the run's lease, while anything in the run is in progress.
 
 It gives both back when only a person, or a distant timer, can let the run continue. The lease is parked then: the run
-keeps its slot and is no process's. The task waits in the server's queue until it is due, or is woken.
+keeps its slot and belongs to no process. The task waits in the server's queue until it is due, or is woken.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ class KeptRuns:
                 self._unknown.add(run_id)
             return await self._give_back(task, _UNKNOWN_SECONDS)
         if run.status in TERMINAL:
-            return await self._tell_end(run, task)
+            return await self._report_end(run, task)
         if not await self._is_its_execution(run, task):
             await client.terminate(task.workflow_instance_id, f"run {run_id} has another execution")
             return None
@@ -157,10 +157,10 @@ class KeptRuns:
         found = await self._site.client.execution(known)
         return found is None or not found.is_open
 
-    async def _tell_end(self, run: Run, task: Task) -> None:
+    async def _report_end(self, run: Run, task: Task) -> None:
         end = await last_end(self._site.parts.store, run)
         assert end is not None
-        await self._site.executions.tell_end(task, ended_by(end))
+        await self._site.executions.report_end(task, ended_by(end))
 
     async def _give_back(self, task: Task, seconds: int) -> None:
         """If the server is away, it gives the task to another worker when it is back."""
@@ -213,7 +213,7 @@ class KeptRun:
         with _beside(self._beat()):
             opened = await self._open()
         if opened is NotOpened.OVER:
-            await self._tell_end()
+            await self._report_end()
         elif isinstance(opened, NotOpened):
             await self._wait_for(self._run.head, None)
         else:
@@ -229,11 +229,11 @@ class KeptRun:
         finally:
             loop.close()
             if loop.attempts:
-                # They are this worker's, whoever decides about the run.
+                # They are this worker's, also if another one decides about the run.
                 self._site.beside(listen_for_stops(self._site.folded, loop.run_id, loop.left_behind()))
         if is_over:
             await self._store.release(self._lease)
-            await self._tell_end()
+            await self._report_end()
         else:
             await self._park(loop)
 
@@ -485,7 +485,7 @@ class KeptRun:
         elif run.head != seq:
             await site.executions.wake(self._task.workflow_instance_id)
 
-    async def _tell_end(self) -> None:
+    async def _report_end(self) -> None:
         site, run = self._site, await self._store.get_run(self._run_id)
         site.attempts.forget(self._run_id)
         end = await last_end(self._store, run)
@@ -495,7 +495,7 @@ class KeptRun:
 
     async def _show_end(self, run: Run, end: RunEnded) -> None:
         executions = self._site.executions
-        if not await executions.tell_end(self._task, end):
+        if not await executions.report_end(self._task, end):
             # A worker gets its new task, and ends it as the run has ended.
             await executions.revive(run, self._site.domain)
 

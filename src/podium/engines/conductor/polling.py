@@ -25,12 +25,12 @@ Ask = Callable[[int, int], Awaitable[Sequence[Task]]]
 
 
 class Poller:
-    """`room`: how many tasks the worker could take now. `begin` takes one."""
+    """`room`: how many tasks the worker could take now. `launch` takes one."""
 
-    def __init__(self, ask: Ask, room: Callable[[], int], begin: Callable[[Task], None]) -> None:
+    def __init__(self, ask: Ask, room: Callable[[], int], launch: Callable[[Task], None]) -> None:
         self._ask = ask
         self._room = room
-        self._begin = begin
+        self._launch = launch
         self._is_stopping = False
         self._last = -_BUSY_SECONDS
 
@@ -70,5 +70,5 @@ class Poller:
             return False
         for task in tasks:
             self._last = asyncio.get_running_loop().time()
-            self._begin(task)
+            self._launch(task)
         return bool(tasks)

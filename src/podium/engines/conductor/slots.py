@@ -8,7 +8,7 @@ class Slots:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._used = 0
-        # Called when one is free, until one of them takes it; whoever was called is the last one next time.
+        # Called when one is free, until one of them takes it; that one is the last one next time.
         self._waiting: list[Callable[[], bool]] = []
 
     @property

@@ -63,7 +63,7 @@ class HandedOut:
             await self._attempts.perform(order, lambda: self._fence_of(run_id), stop)
 
     async def _fence_of(self, run_id: RunId) -> Fence:
-        """Of whoever decides about the run; it may be replaced while the attempt is under way."""
+        """Of the worker that decides about the run; it may be replaced while the attempt is under way."""
         held = await self._store.held_lease(run_id)
         return held.lease.fence if held is not None else Fence(0)
 

@@ -103,7 +103,7 @@ class Transport:
         )
 
     def failure(self, method: str, path: str, answer: httpx2.Response) -> PodiumError:
-        """What a person is told of an answer that is an error."""
+        """What a person reads about an answer that is an error."""
         status, place = answer.status_code, self.connection.place
         if status in _UNAUTHORIZED:
             given = "this token" if self.connection.token else "a client without a token"

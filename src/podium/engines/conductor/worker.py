@@ -103,7 +103,7 @@ class ConductorWorker:
             self._slots,
             self._signal,
             views.follow,
-            self._begin,
+            self._launch,
         )
 
     async def _serve(
@@ -115,7 +115,7 @@ class ConductorWorker:
             Poller(
                 partial(self._ask, site.client, names.step),
                 lambda: self._slots.free,
-                lambda task: self._begin(self._step(site, steps, task)),
+                lambda task: self._launch(self._step(site, steps, task)),
             )
         ]
         beside: list[asyncio.Task[None]] = []
@@ -123,7 +123,7 @@ class ConductorWorker:
             runs = Poller(
                 partial(self._ask, site.client, names.decider),
                 lambda: _MAX_RUNS_PER_POLL,
-                lambda task: self._begin(kept.keep(task)),
+                lambda task: self._launch(kept.keep(task)),
             )
             reconciler = Reconciler(site, kept, runs.look)
             pollers.append(runs)
@@ -157,7 +157,7 @@ class ConductorWorker:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+    def _launch(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._ended)
@@ -183,7 +183,7 @@ class ConductorWorker:
             beating.cancel()
 
     async def _perform(self, site: Site, steps: HandedOut, task: Task) -> Callable[[], Awaitable[object]]:
-        """Carry it out; returns what the server is to be told."""
+        """Carry it out; returns the report to the server."""
         update, named = site.client.update, attempt_of(task.order)
         if named is None:
             reason = "MALFORMED_TASK: its input does not name an attempt"
