@@ -10,6 +10,7 @@ import pytest
 from podium.engines.conductor.folding import FoldedRun, FoldedRuns
 from podium.engines.hosting import prepare_for_worker
 from podium.log.drafts import EventDraft
+from podium.log.engines import ConductorRunRef
 from podium.machine.commands import CancelTask, RunTask
 from podium.runtime.hosted_runs import HostedRuns
 from tests.unit.runtime.working import Worked, started_run
@@ -40,6 +41,9 @@ class Log:
 def with_log(folder: Path, test: Callable[[Log], Awaitable[None]]) -> None:
     async def scenario() -> None:
         async with started_run(folder, sh("true"), sh("true", "B")) as run:
+            url, run_id = "http://127.0.0.1:8080", run.run_id
+            ref = ConductorRunRef(conductor_url=url, workflow_id=f"podium-{run_id}", run_id=run_id)
+            await run.store.set_engine(run_id, ref, fence=run.lease.fence)
             await test(Log(run))
 
     asyncio.run(asyncio.wait_for(scenario(), PATIENCE))
