@@ -91,13 +91,13 @@
     ├── InvalidWorkflow              operations/workflows.py         problems in a workflow, each with its position
     ├── InvalidPlanRef               operations/plans.py             a reference that cannot be understood
     ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again
-    ├── RunIsOver                    operations/signals.py           a signal to a run that has ended
+    ├── RunIsOver                    operations/signal_refusals.py   a signal to a run that has ended
     ├── NotAllowed                   operations/access.py            not the role for it, or a step of the run itself
     ├── ReasonRequired               operations/access.py
     ├── TenantForbidden              operations/access.py            the actor has no role in the tenant
     ├── RefusedBefore                operations/signal_decisions.py  the first decision about a repeated signal
-    ├── RunNotOver                   operations/retrying.py          only a run that has ended is retried
-    ├── TooManySignals               operations/signals.py
+    ├── RunNotOver                   operations/signal_refusals.py   only a run that has ended is retried
+    ├── TooManySignals               operations/signal_refusals.py
     ├── SignalWouldBeIgnored         operations/signal_refusals.py   nothing in the run can react to it; it was not sent
     │   ├── StepRunning              operations/signal_refusals.py   the step it names is running
     │   ├── StepTerminal             operations/signal_refusals.py   the step it names has ended

@@ -7,6 +7,7 @@ from tests.planted.faults import Fault, fault
 
 _DECISIONS: Final = "operations/signal_decisions.py"
 _SIGNALS: Final = "operations/signals.py"
+_RECORDING = "operations/signal_recording.py"
 _CHECKS: Final = "operations/signal_checks.py"
 _DECIDE: Final = "access/deciding.py:RoleAuthoriser.decide"
 
@@ -60,16 +61,16 @@ FAULTS: Final[list[Fault]] = [
         "G24",
         "the state of a run is looked at before the role of the sender",
         before(
-            f"{_SIGNALS}:send_signal",
+            f"{_RECORDING}:recording_refusals",
             "await authorise(store, run, signal)",
-            "if run.status in TERMINAL:\n    raise _is_over(run)",
+            "if run.status.value in ('COMPLETED', 'FAILED', 'CANCELLED'):\n    raise RunIsOver('over')",
         ),
     ),
     fault(
         "G24",
         "the role of the sender is looked at before what the signal carries",
         swap(
-            f"{_SIGNALS}:send_signal",
+            f"{_RECORDING}:recording_refusals",
             "if malformed is not None: ...",
             "await authorise(store, run, signal)\nif malformed is not None:\n    raise malformed",
         ),
@@ -87,7 +88,11 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G24",
         "RETRY_RUN needs no role",
-        drop("operations/retrying.py:retry_run", "await authorise(parts.store, run, signal)"),
+        swap(
+            "operations/retrying.py:retry_run",
+            "async with recording_refusals(...): ...",
+            "return await _retried(parts, run, signal)",
+        ),
     ),
     fault(
         "G35",
@@ -136,7 +141,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G24",
         "a signal that comes too soon is not audited",
-        drop("operations/signals.py:send_signal", "await audit_refusal(...)"),
+        drop(f"{_RECORDING}:recording_refusals", "await audit_refusal(...)"),
     ),
     fault(
         "G24",

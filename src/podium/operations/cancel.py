@@ -16,7 +16,8 @@ from podium.operations.explaining import explain_run
 from podium.operations.parts import Parts
 from podium.operations.pausing import WITHOUT_DRIVER, signal_type_of
 from podium.operations.resume import require_env_files
-from podium.operations.signals import RunIsOver, check_may_drive, send_signal
+from podium.operations.signal_refusals import RunIsOver
+from podium.operations.signals import check_may_drive, send_signal
 from podium.ports.store import Store
 from podium.runtime.ends import newest
 from podium.runtime.reading import records_of

@@ -154,7 +154,8 @@ async def _drive_or_follow(parts: Parts, ready: ReadyRun, watch: Watch, followed
 
 
 async def _let_continue(parts: Parts, run_id: RunId) -> None:
-    from podium.operations.signals import RunIsOver, signal_run
+    from podium.operations.signal_refusals import RunIsOver
+    from podium.operations.signals import signal_run
 
     tenant_id = (await parts.store.get_run(run_id)).identity.tenant_id
     with suppress(RunIsOver):

@@ -4,31 +4,27 @@ Nothing is recorded in the log of the old run, because it has ended: the decisio
 id follows from the signal's, and in the audit log, written together. So the same signal sent again creates nothing.
 """
 
-from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
 from podium.engines.creation import RunExists
-from podium.errors import PodiumError, RunNotFound
+from podium.errors import RunNotFound
 from podium.log.ids import RunId
 from podium.log.payloads import RetriedBy
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL, RunStatus
-from podium.operations.access import NotAllowed, ReasonRequired
 from podium.operations.parts import Parts
 from podium.operations.rerunning import rerun_request
-from podium.operations.signal_checks import authorise, find_run, read_signal
+from podium.operations.signal_checks import find_run, read_signal
 from podium.operations.signal_decisions import (
-    RefusedBefore,
     Signal,
     SignalDuplicate,
     earlier_decision,
-    record_refusal,
     repeat_decision,
 )
-from podium.operations.signal_payloads import InvalidSignal
-from podium.operations.signal_refusals import SignalWouldBeIgnored
+from podium.operations.signal_recording import recording_refusals
+from podium.operations.signal_refusals import RunNotOver, SignalWouldBeIgnored
 from podium.operations.signals import SentSignal
 from podium.operations.start import start_run
 from podium.ports.engine import SignalRequest
@@ -36,37 +32,13 @@ from podium.runtime.other_engines import OtherEngine
 from podium.runtime.reading import queued_of
 
 
-class RunNotOver(PodiumError):
-    """Only a run that has ended is retried."""
-
-    code = "RUN_NOT_TERMINAL"
-
-
-_RECORDED: Final = (
-    InvalidSignal,
-    NotAllowed,
-    ReasonRequired,
-    RunNotOver,
-    SignalDuplicate,
-    SignalWouldBeIgnored,
-)
-
-
 async def retry_run(parts: Parts, tenant_id: str, run_id: str, request: SignalRequest) -> SentSignal:
     """Create the new run, or find the one that this signal created before. It has to be driven by the caller."""
     access = parts.access()
     signal, malformed = read_signal(request.signal_type, request.payload, access, {}, None, request.signal_id)
     run = await find_run(parts.store, parts.clock, tenant_id, run_id, signal, malformed)
-    try:
-        if malformed is not None:
-            raise malformed
-        await authorise(parts.store, run, signal)
+    async with recording_refusals(parts.store, parts.clock, run, signal, malformed):
         return await _retried(parts, run, signal)
-    except RefusedBefore:
-        raise
-    except _RECORDED as refusal:
-        await record_refusal(parts.store, parts.clock, run, signal, refusal)
-        raise
 
 
 async def _retried(parts: Parts, run: Run, signal: Signal) -> SentSignal:

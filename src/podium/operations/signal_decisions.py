@@ -23,13 +23,13 @@ from podium.log.payloads import payload_of
 from podium.log.runs import Run
 from podium.log.times import seconds_between, timestamp
 from podium.operations.access import Access, excerpt
+from podium.operations.signal_refusals import MAX_PER_MINUTE
 from podium.plan.canonical import canonical_json
 from podium.ports.clock import Clock
 from podium.ports.store import Store
 from podium.runtime.callers import Caller
 from podium.runtime.writing import new_event
 
-MAX_PER_MINUTE: Final = 60
 _PAGE: Final = 1000
 # A run that records more than this in a minute is not looked through to the end.
 _MAX_PAGES: Final = 20

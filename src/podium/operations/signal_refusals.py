@@ -5,6 +5,9 @@ from typing import Final
 from podium.errors import PodiumError
 from podium.operations.signal_payloads import InvalidSignal
 
+# How many signals of a run are accepted within a minute.
+MAX_PER_MINUTE: Final = 60
+
 
 class SignalWouldBeIgnored(PodiumError):
     """There is nothing in the run that it could act on; it was not sent."""
@@ -28,6 +31,31 @@ class StepNotTerminal(SignalWouldBeIgnored):
     """The step has not ended, and the signal is for one that has failed."""
 
     code = "STEP_NOT_TERMINAL"
+
+
+class RunIsOver(PodiumError):
+    """A run that has ended takes no signals."""
+
+    code = "RUN_TERMINAL"
+
+
+class TooManySignals(PodiumError):
+    """More than 60 signals of a run within a minute."""
+
+    code = "SIGNAL_RATE_LIMITED"
+
+    def __init__(self, run_id: str, retry_after_seconds: int) -> None:
+        super().__init__(
+            f"run {run_id!r} was sent {MAX_PER_MINUTE} signals within a minute; try again in {retry_after_seconds} "
+            f"seconds, or stop the run with `podium cancel {run_id}`"
+        )
+        self.retry_after_seconds = retry_after_seconds
+
+
+class RunNotOver(PodiumError):
+    """Only a run that has ended is retried."""
+
+    code = "RUN_NOT_TERMINAL"
 
 
 _BY_CODE: Final[dict[str, type[PodiumError]]] = {

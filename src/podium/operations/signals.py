@@ -12,36 +12,29 @@ from uuid import uuid4
 
 import msgspec
 
-from podium.errors import LogMoved, PodiumError, StoreUnavailable
-from podium.log.events import EventType, EventWrite, encode_payload
+from podium.errors import LogMoved, StoreUnavailable
+from podium.log.events import EventType, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import Fence
 from podium.log.runs import Run
 from podium.log.times import timestamp
 from podium.log.transitions import TERMINAL, RunStatus
-from podium.machine import Machine, calls
-from podium.machine.commands import Record
-from podium.machine.signals import form_asked_by, objection
-from podium.operations.access import Access, NotAllowed, ReasonRequired
+from podium.operations.access import Access, NotAllowed
 from podium.operations.alerts import escalation
 from podium.operations.parts import Parts
-from podium.operations.run_approval import ApprovalDecided, ApprovalPlanMismatch, answer_plan, is_about_plan
+from podium.operations.run_approval import answer_plan, is_about_plan
 from podium.operations.signal_checks import authorise, find_run, read_signal
 from podium.operations.signal_decisions import (
-    MAX_PER_MINUTE,
-    RefusedBefore,
     Signal,
-    SignalDuplicate,
-    audit_refusal,
     earlier_decision,
     record_refusal,
     repeat_decision,
     seconds_until_room,
     signal_event,
 )
-from podium.operations.signal_payloads import InvalidSignal, check_payload
-from podium.operations.signal_refusals import SignalWouldBeIgnored, refusal_error
-from podium.plan.declared import parse_text
+from podium.operations.signal_recording import recording_refusals
+from podium.operations.signal_refusals import RunIsOver, SignalWouldBeIgnored, TooManySignals
+from podium.operations.signal_trials import read_fields, try_out, with_form
 from podium.plan.plan import Plan
 from podium.ports.clock import Clock
 from podium.ports.engine import SignalRequest
@@ -50,7 +43,6 @@ from podium.runtime.callers import Caller, this_caller
 from podium.runtime.replaying import replayed
 from podium.runtime.signalling import append_signal
 from podium.runtime.spilling import Values
-from podium.runtime.writing import foreseen, new_event
 
 PlanOf: TypeAlias = Callable[[Run], Awaitable[Plan]]
 # What can find nothing to act on; that is said immediately.
@@ -66,23 +58,6 @@ _NOT_STARTED: Final = (RunStatus.PENDING, RunStatus.APPROVED)
 _MAX_RECHECKS: Final = 5
 # and in the end not even that.
 _MAX_TRIES: Final = 100
-
-
-class RunIsOver(PodiumError):
-    code = "RUN_TERMINAL"
-
-
-class TooManySignals(PodiumError):
-    """More than 60 signals of a run within a minute."""
-
-    code = "SIGNAL_RATE_LIMITED"
-
-    def __init__(self, run_id: str, retry_after_seconds: int) -> None:
-        super().__init__(
-            f"run {run_id!r} was sent {MAX_PER_MINUTE} signals within a minute; try again in {retry_after_seconds} "
-            f"seconds, or stop the run with `podium cancel {run_id}`"
-        )
-        self.retry_after_seconds = retry_after_seconds
 
 
 class SentSignal(msgspec.Struct, frozen=True):
@@ -122,31 +97,8 @@ async def send_signal(
     """
     signal, malformed = read_signal(signal_type, payload, access, fields or {}, caller, signal_id)
     run = await find_run(store, clock, tenant_id, run_id, signal, malformed)
-    try:
-        if malformed is not None:
-            raise malformed
-        await authorise(store, run, signal)
+    async with recording_refusals(store, clock, run, signal, malformed):
         return await _accepted(store, clock, run, signal, plan, payloads, after)
-    except RefusedBefore:
-        raise
-    except TooManySignals as refusal:
-        await audit_refusal(store, clock, run, signal, refusal)
-        raise
-    except _RECORDED as refusal:
-        await record_refusal(store, clock, run, signal, refusal)
-        raise
-
-
-_RECORDED: Final = (
-    ApprovalDecided,
-    ApprovalPlanMismatch,
-    InvalidSignal,
-    NotAllowed,
-    ReasonRequired,
-    RunIsOver,
-    SignalDuplicate,
-    SignalWouldBeIgnored,
-)
 
 
 async def signal_run(
@@ -224,7 +176,7 @@ async def check_signal(
 ) -> None:
     """Raises `SignalWouldBeIgnored` with the reason that the machine gives, as the run stands now."""
     machine = await replayed(store, run.identity.run_id, plan, payloads)
-    _try_out(run, machine, Signal(signal_type, payload, this_caller(), access))
+    try_out(run, machine, Signal(signal_type, payload, this_caller(), access))
 
 
 # --- the decision ----------------------------------------------------------------------------------
@@ -283,7 +235,7 @@ async def _accepted(
 
 
 async def _about_plan(store: Store, clock: Clock, run: Run, signal: Signal) -> _Ready:
-    signal = _with_form(signal, dict(signal.fields)) if signal.fields else signal
+    signal = with_form(signal, dict(signal.fields)) if signal.fields else signal
     answer = await answer_plan(store, run, signal.signal_type, signal.body(), timestamp(clock.now()))
     return _Ready(signal, answer.after, answer.writes, answer.fence)
 
@@ -310,14 +262,14 @@ async def _about_run(
         )
     then = [escalation(clock, run, signal)] if signal.signal_type == "ESCALATE_ALERT" else []
     if plan is None:
-        return _Ready(_with_form(signal, dict(signal.fields)) if signal.fields else signal, run.head, then)
+        return _Ready(with_form(signal, dict(signal.fields)) if signal.fields else signal, run.head, then)
     machine = await replayed(store, run.identity.run_id, plan, payloads)
     if machine.terminal:
         raise _is_over(await store.get_run(run.identity.run_id))
     if signal.fields:
-        signal = _with_form(signal, _read_fields(machine, signal))
+        signal = with_form(signal, read_fields(machine, signal))
     checked_at = machine.last_seq
-    _try_out(run, machine, signal)
+    try_out(run, machine, signal)
     return _Ready(signal, checked_at, then)
 
 
@@ -334,44 +286,6 @@ async def _append(store: Store, clock: Clock, run: Run, ready: _Ready, after: in
     write = signal_event(clock, run, EventType.SIGNAL_ACCEPTED, signal.signal_id, signal.body())
     audit = [signal.draft(clock, run)]
     return await append_signal(store, run, [write, *ready.then], after=after, fence=ready.fence, audit=audit)
-
-
-# --- what the run would do with it -----------------------------------------------------------------
-
-
-def _with_form(signal: Signal, form: dict[str, Any]) -> Signal:
-    filled_in = msgspec.structs.replace(signal, payload={**signal.payload, "form": form})
-    check_payload(filled_in.signal_type, filled_in.payload)
-    return filled_in
-
-
-def _read_fields(machine: Machine, signal: Signal) -> dict[str, Any]:
-    declared = form_asked_by(machine, signal.payload)
-    values: dict[str, Any] = {}
-    for name, text in signal.fields.items():
-        try:
-            values[name] = parse_text(text, declared[name].type) if name in declared else text
-        except ValueError:
-            values[name] = text  # the check of the form says what is wrong with it
-    return values
-
-
-def _try_out(run: Run, machine: Machine, signal: Signal) -> None:
-    """What the machine would say to it."""
-    run_id = run.identity.run_id
-    if calls.is_over(machine) and signal.signal_type != "CANCEL":
-        # Its end is the next that is recorded: the machine does not answer any more.
-        raise SignalWouldBeIgnored(
-            f"run {run_id!r} is about to end; `podium why {run_id}` shows how it ended"
-        )
-    if (refused := objection(machine, signal.signal_type, signal.payload)) is not None:
-        raise refusal_error(refused.code, str(refused), run_id)
-    tried = new_event(
-        run.identity, EventType.SIGNAL_ACCEPTED, machine.now, encode_payload(signal.body()), subject="tried"
-    )
-    for command in machine.advance(foreseen(run.identity, tried, machine.last_seq + 1, tried.payload)):
-        if isinstance(command, Record) and command.event_type == EventType.SIGNAL_IGNORED:
-            raise refusal_error(str(command.payload["code"]), str(command.payload["reason"]), run_id)
 
 
 def _is_over(run: Run) -> RunIsOver:

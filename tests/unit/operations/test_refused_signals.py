@@ -11,7 +11,7 @@ from podium.errors import PodiumError
 from podium.log.ids import RunId
 from podium.operations.access import NotAllowed
 from podium.operations.signal_payloads import InvalidSignal
-from podium.operations.signals import TooManySignals
+from podium.operations.signal_refusals import TooManySignals
 from podium.operations.signals import send_signal as send_as
 from podium.runtime.callers import Caller
 from podium.stores.memory import MemoryStore

@@ -16,11 +16,9 @@ from podium.log.times import timestamp
 from podium.operations.access import NotAllowed
 from podium.operations.signal_decisions import SignalDuplicate
 from podium.operations.signal_payloads import InvalidSignal
-from podium.operations.signal_refusals import SignalWouldBeIgnored
+from podium.operations.signal_refusals import RunIsOver, SignalWouldBeIgnored, TooManySignals
 from podium.operations.signals import (
-    RunIsOver,
     SentSignal,
-    TooManySignals,
 )
 from podium.operations.signals import send_signal as send_as
 from podium.runtime.callers import Caller, reason_to_refuse
