@@ -77,7 +77,8 @@ torture: $(VENV)/dev
 	$(BIN)/python -m tests.torture.temporal_kills --kills 200
 	$(BIN)/python -m tests.torture.temporal_kills --kills 40 --seed 1000 --store postgres
 	$(BIN)/python -m tests.torture.temporal_points
-	$(BIN)/python -m tests.torture.temporal_signals
+	$(BIN)/python -m tests.torture.engine_signals
+	$(BIN)/python -m tests.torture.engine_signals --engine conductor
 	$(BIN)/python -m tests.torture.temporal_scale
 	$(BIN)/python -m tests.torture.conductor_kills --kills 200
 	$(BIN)/python -m tests.torture.conductor_kills --kills 40 --seed 1000 --store postgres

@@ -53,6 +53,9 @@ class ByHand:
     def terminate_execution(self, execution: str) -> float:
         return self._change("DELETE", f"{execution}?reason=by+hand")
 
+    def pause_execution(self, execution: str) -> float:
+        return self._change("PUT", f"{execution}/pause")
+
     def _change(self, method: str, path: str) -> float:
         """When it was made."""
         url = f"{self._site.server.address}/api/workflow/{path}"

@@ -1,5 +1,6 @@
 """Two installations on one server do not touch each other; and tasks that Podium has not made change nothing."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -90,8 +91,11 @@ class Forger:
 
 @pytest.fixture(scope="module")
 def forged_site(make_site: Callable[..., Site]) -> Site:
-    """With a run whose step waits for a file."""
-    site = make_site()
+    return _with_busy_run(make_site())
+
+
+def _with_busy_run(site: Site) -> Site:
+    """Whose step waits for a file."""
     site.start_worker("--slots", "0")
     site.start_worker("--steps-only")
     marks = Marks(site.folder, "r")
@@ -106,17 +110,22 @@ def forged_site(make_site: Callable[..., Site]) -> Site:
 @pytest.mark.parametrize(
     "order",
     [
+        {"runId": "r", "path": "A", "attempt": 1},
         {"runId": "r", "path": "A", "attempt": 2},
         {"runId": "r", "path": "A", "attempt": -1},
         {"runId": "r", "path": "Z", "attempt": 1},
         {"runId": "r", "path": "no step", "attempt": 1},
     ],
-    ids=["another attempt", "no attempt", "not reached", "no step"],
+    ids=["under way already", "another attempt", "no attempt", "not reached", "no step"],
 )
 def test_a_forged_step_changes_nothing(forged_site: Site, order: dict[str, Any]) -> None:
     before, marks = forged_site.events_of("r"), Marks(forged_site.folder, "r")
     forger = Forger(forged_site)
-    assert forger.ended(forger.step(**order)).status == "COMPLETED"
+    execution = forger.step(**order)
+    if order == {"runId": "r", "path": "A", "attempt": 1}:
+        time.sleep(1)  # it waits for the worker that has it
+    else:
+        assert forger.ended(execution).status == "COMPLETED"
     assert forged_site.events_of("r") == before
     assert marks.count("begin") == 1
 
@@ -186,3 +195,15 @@ def test_an_execution_does_not_take_a_run_of_the_local_engine(forged_site: Site)
     assert found.status == "FAILED"
     assert "EXECUTION_REFUSED" in (found.reason_for_incompletion or "")
     assert site.events_of("here") == before
+
+
+@pytest.mark.rule("CN05")
+def test_a_run_with_forged_steps_ends_as_if_there_were_none(site: Site) -> None:
+    forged_site = _with_busy_run(site)
+    forger, marks = Forger(forged_site), Marks(forged_site.folder, "r")
+    twice = [forger.step(runId="r", path="A", attempt=1) for _ in range(2)]
+    (forged_site.folder / "go").touch()
+    forged_site.wait_for("r", "RunCompleted")
+    assert [forger.ended(one).status for one in twice] == ["COMPLETED", "COMPLETED"]
+    assert marks.count("begin") == 2
+    ByHand(forged_site).wait_for_status("r", "COMPLETED")

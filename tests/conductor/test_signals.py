@@ -1,15 +1,20 @@
 """Pause, cancel and answers on Conductor. A limit that a busy machine could miss is generous; figures are printed."""
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
-from podium.log.events import EventRecord
-from podium.testing.engine_promises.histories import payload_of
 from tests.conductor.by_hand import ByHand
 from tests.conductor.site import Site
-from tests.engines.delays import answer_delays, processes_of, seconds_between, unanswered
+from tests.engines.delays import (
+    answer_delays,
+    processes_of,
+    recording_delays,
+    seconds_between,
+    started_while_paused,
+    unanswered,
+)
 from tests.engines.marks import Marks
 from tests.engines.site import until
 
@@ -70,29 +75,11 @@ def test_after_a_pause_no_step_starts_and_nothing_is_repeated(
     site.send("paused", "CANCEL")
     assert process.wait() == 2
     log = site.log_of("paused")
-    assert _started_while_paused(log) == []
+    assert not started_while_paused(log)
     assert not marks.problems(log)
     begun = [(mark.visit, mark.attempt) for mark in marks.all() if mark.what == "begin"]
     assert len(begun) == len(set(begun))
-    print("from PAUSE to RunPaused:", sorted(_pause_delays(log)))
-
-
-def _started_while_paused(log: Sequence[EventRecord]) -> list[str]:
-    found, is_paused = [], False
-    for record in log:
-        if record.event_type in ("RunPaused", "RunResumed"):
-            is_paused = record.event_type == "RunPaused"
-        elif is_paused and record.event_type == "StepStarted":
-            found.append(f"{record.step_id} at {record.run_seq}")
-    return found
-
-
-def _pause_delays(log: Sequence[EventRecord]) -> list[float]:
-    asked = [
-        one for one in log if one.event_type == "SignalAccepted" and payload_of(one)["signalType"] == "PAUSE"
-    ]
-    paused = [one for one in log if one.event_type == "RunPaused"]
-    return [round(seconds_between(*pair), 3) for pair in zip(asked, paused, strict=True)]
+    print("from PAUSE to RunPaused:", sorted(recording_delays(log)))
 
 
 @pytest.mark.rule("G15", "G37")

@@ -22,6 +22,37 @@ def pause_delays(log: Sequence[EventRecord]) -> list[float]:
     return delays
 
 
+def recording_delays(log: Sequence[EventRecord]) -> list[float]:
+    """From each pause to the record that the run is paused."""
+    asked = [
+        one for one in log if one.event_type == "SignalAccepted" and payload_of(one)["signalType"] == "PAUSE"
+    ]
+    paused = [one for one in log if one.event_type == "RunPaused"]
+    return [seconds_between(*pair) for pair in zip(asked, paused, strict=True)]
+
+
+def started_while_paused(log: Sequence[EventRecord]) -> list[str]:
+    found, is_paused = [], False
+    for record in log:
+        if record.event_type in ("RunPaused", "RunResumed"):
+            is_paused = record.event_type == "RunPaused"
+        elif is_paused and record.event_type == "StepStarted":
+            found.append(f"{record.step_id} started at record {record.run_seq}, while the run was paused")
+    return found
+
+
+def next_start_delays(log: Sequence[EventRecord]) -> list[float]:
+    """From each answer to the next start of a step, if there is one."""
+    delays, asked = [], None
+    for record in log:
+        if record.event_type == "SignalAccepted":
+            asked = record
+        elif asked is not None and record.event_type == "StepStarted":
+            delays.append(seconds_between(asked, record))
+            asked = None
+    return delays
+
+
 def answer_delays(log: Sequence[EventRecord]) -> list[float]:
     """From each answer to the end of the step that waited for it."""
     answers = {payload_of(one)["signalId"]: one for one in log if one.event_type == "SignalAccepted"}

@@ -105,6 +105,17 @@ FAULTS: Final[list[Fault]] = [
         ),
     ),
     fault(
+        "CN07",
+        "a signal while a run is given back waits for the callback",
+        swap(f"{_CONDUCTOR}/keeping.py:KeptRun._wait_for", "run.head != seq", "False"),
+        body("engines/nudging.py:Nudger.nudge", "return"),
+    ),
+    fault(
+        "CN07",
+        "a nudge is sent once",
+        swap("engines/nudging.py:Nudger._wait", "clock + seconds", "clock + 3600"),
+    ),
+    fault(
         "CN06",
         "a run that was created and not started stays so",
         swap(

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Final
 
-from podium.engines.conductor.answers import OPEN_STATUSES, PAUSED, Summary
+from podium.engines.conductor.answers import OPEN_STATUSES, PAUSED, Execution, Summary
 from podium.engines.conductor.executions import is_terminated_by_hand
 from podium.engines.conductor.keeping import KeptRuns, Site, parked_owner, wish
 from podium.engines.conductor.names import Domain
@@ -37,6 +37,8 @@ class Reconciler:
         self._on_woken = on_woken
         self._store = site.parts.store
         self._kept = kept
+        # Of runs that no execution has claimed yet: the one that they have.
+        self._unclaimed: dict[RunId, str] = {}
 
     async def look(self) -> None:
         """At all runs of this engine that are open, wait, and have their files here."""
@@ -51,20 +53,32 @@ class Reconciler:
 
     async def _look_at(self, runs: Sequence[Run]) -> None:
         waiting = [run for run in runs if run.identity.run_id not in self._kept and await self._waits(run)]
-        known = [run for run in waiting if _execution_of(run)]
-        found = await self._site.client.executions([_execution_of(run) for run in known]) if known else {}
+        known = [execution for run in waiting if (execution := self._execution_of(run))]
+        found = await self._site.client.executions(known) if known else {}
         for run in waiting:
             try:
-                await self._compare(run, found.get(_execution_of(run)))
+                await self._compare(run, found.get(self._execution_of(run)) or await self._look_for(run))
             except PodiumError as error:
                 _LOG.warning("run %s could not be looked after: %s", run.identity.run_id, error)
+
+    def _execution_of(self, run: Run) -> str:
+        claimed = run.engine.provider_run_id if run.engine is not None else ""
+        return claimed or self._unclaimed.get(run.identity.run_id, "")
+
+    async def _look_for(self, run: Run) -> Execution | None:
+        """It is not known, or is gone; there may be another one."""
+        found = await self._site.executions.of_run(run)
+        self._unclaimed.pop(run.identity.run_id, None)
+        if found is not None:
+            self._unclaimed[run.identity.run_id] = found.workflow_id
+        return found
 
     async def _waits(self, run: Run) -> bool:
         """No worker has it. One that has lost its worker a moment ago is delivered again by the server."""
         held = await self._store.held_lease(run.identity.run_id)
         return held is None or not held.is_live or held.lease.owner == parked_owner(run.identity.run_id)
 
-    async def _is_as_before(self, run: Run, found: Summary) -> bool:
+    async def _is_as_before(self, run: Run, found: Execution | Summary) -> bool:
         """No worker has had the run since, and the change was not a worker's that gives the run an execution."""
         await asyncio.sleep(_SETTLED_SECONDS)
         run_id = run.identity.run_id
@@ -72,9 +86,10 @@ class Reconciler:
         is_parked = held is not None and held.lease.owner == parked_owner(run_id)
         if not is_parked or (await self._store.get_run(run_id)).head != run.head:
             return False
-        return await self._site.client.executions([found.workflow_id]) == {found.workflow_id: found}
+        now = await self._site.client.executions([found.workflow_id])
+        return found.workflow_id in now and now[found.workflow_id].status == found.status
 
-    async def _compare(self, run: Run, found: Summary | None) -> None:
+    async def _compare(self, run: Run, found: Execution | Summary | None) -> None:
         if found is None:
             if not self._is_being_started(run):
                 await self._site.executions.revive(run, self._site.domain)
@@ -87,7 +102,7 @@ class Reconciler:
         ):
             await self._pause_or_resume(run, found)
 
-    async def _pause_or_resume(self, run: Run, found: Summary) -> None:
+    async def _pause_or_resume(self, run: Run, found: Execution | Summary) -> None:
         """As someone has in Conductor. If that is refused, the execution is set back to what the log says."""
         if not await wish(self._site, run, found):
             client = self._site.client
@@ -110,7 +125,3 @@ class Reconciler:
             _LOG.warning("run %s could not be woken: %s", run_id, error)
             return False
         return True
-
-
-def _execution_of(run: Run) -> str:
-    return run.engine.provider_run_id if run.engine is not None else ""

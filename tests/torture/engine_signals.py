@@ -1,8 +1,9 @@
-"""Pauses, cancellations and answers to runs on a real Temporal server, many of each, and how long they take.
+"""Pauses, cancellations and answers to runs on a real Temporal or Conductor server, many of each, and their times.
 
-    python -m tests.torture.temporal_signals [--pauses 100] [--cancels 50] [--answers 1000]
+    python -m tests.torture.engine_signals [--engine conductor] [--pauses 100] [--cancels 50] [--answers 1000]
 
-- After a pause no step starts later than 1 s (99 of 100), and the steps that run finish.
+- After a pause no step starts later than 1 s (99 of 100), on Conductor none at all once it is recorded, which takes at
+  most 1 s; the steps that run finish.
 - The processes of a cancelled run are gone within 2 s, and then it is recorded as cancelled.
 - No answer is lost or used twice, although one worker loses every nudge and the other one every tenth.
 
@@ -24,11 +25,23 @@ from podium.log.ids import DEFAULT_TENANT, RunId
 from podium.operations.signals import signal_run
 from podium.ports.store import Store
 from podium.wiring import open_store, use_case_parts
-from services import temporal
-from tests.engines.delays import answer_delays, pause_delays, processes_of, seconds_of, unanswered
+from services import conductor, temporal
+from services.conductor import ConductorServer
+from services.temporal import TemporalServer
+from tests.conductor.site import Site as ConductorSite
+from tests.engines.delays import (
+    answer_delays,
+    next_start_delays,
+    pause_delays,
+    processes_of,
+    recording_delays,
+    seconds_of,
+    started_while_paused,
+    unanswered,
+)
 from tests.engines.marks import Marks
-from tests.engines.site import PATIENCE, Process
-from tests.temporal.site import Site
+from tests.engines.site import PATIENCE, Process, Site
+from tests.temporal.site import Site as TemporalSite
 from tests.torture.figures import distribution, load, percentile
 
 _PAUSED_RUNS = 2
@@ -60,24 +73,35 @@ steps:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--engine", choices=["temporal", "conductor"], default="temporal")
     parser.add_argument("--pauses", type=int, default=100)
     parser.add_argument("--cancels", type=int, default=50)
     parser.add_argument("--answers", type=int, default=1000)
     given = parser.parse_args()
     problems: list[str] = []
-    with tempfile.TemporaryDirectory() as folder, temporal.start(durable=True) as server:
+    with tempfile.TemporaryDirectory() as folder, _server(given.engine) as server:
         for check, number in (
             (pause_often, given.pauses),
             (cancel_often, given.cancels),
             (answer_often, given.answers),
         ):
-            site = Site(Path(folder) / check.__name__, server)
+            site = _site(Path(folder) / check.__name__, server)
             try:
                 problems += asyncio.run(check(site, number)) if number else []
             finally:
                 site.close()
     print("\n".join(problems) or "no problem")
     return 1 if problems else 0
+
+
+def _server(engine: str) -> TemporalServer | ConductorServer:
+    return conductor.start() if engine == "conductor" else temporal.start(durable=True)
+
+
+def _site(folder: Path, server: TemporalServer | ConductorServer) -> Site:
+    if isinstance(server, ConductorServer):
+        return ConductorSite(folder, server)
+    return TemporalSite(folder, server)
 
 
 class Signaller:
@@ -112,26 +136,31 @@ async def pause_often(site: Site, pauses: int) -> list[str]:
     each = -(-pauses // _PAUSED_RUNS)
     store = await open_store(site.store)
     delays: list[float] = []
+    recorded: list[float] = []
     problems: list[str] = []
     try:
         signaller = Signaller(site, store)
         results = await asyncio.gather(
             *(_pause_run(site, signaller, f"paused-{number}", each) for number in range(_PAUSED_RUNS))
         )
-        for found, wrong in results:
-            delays += found
-            problems += wrong
+        for log, wrong in results:
+            delays += pause_delays(log)
+            recorded += recording_delays(log)
+            problems += wrong + (started_while_paused(log) if isinstance(site, ConductorSite) else [])
     finally:
         await store.close()
     print(distribution("from a pause to the last start of a step", delays) + f"; {load()}", flush=True)
     if percentile(delays, 0.99) > 1:
         problems.append(f"a step started {percentile(delays, 0.99):.2f} s after a pause (p99)")
+    print(distribution("from a pause to RunPaused", recorded), flush=True)
+    if isinstance(site, ConductorSite) and percentile(recorded, 0.99) > 1:
+        problems.append(f"RunPaused was recorded {percentile(recorded, 0.99):.2f} s after a pause (p99)")
     return problems
 
 
 async def _pause_run(
     site: Site, signaller: Signaller, run_id: str, pauses: int
-) -> tuple[list[float], list[str]]:
+) -> tuple[Sequence[EventRecord], list[str]]:
     chance, seen = random.Random(run_id), 0
     marks = Marks(site.folder, run_id)
     process = site.begin(marks.header + _LOOP % list(range(100_000)), run_id)
@@ -154,7 +183,7 @@ async def _pause_run(
     problems = marks.problems(log)
     if ends[0] != ends[1]:
         problems.append(f"{run_id}: {ends[0]} steps started and {ends[1]} finished")
-    return pause_delays(log), problems
+    return log, problems
 
 
 async def _begun(site: Site, run_id: str, process: Process) -> None:
@@ -277,6 +306,8 @@ def _judge(
 ) -> list[str]:
     delays = [delay for log in logs for delay in answer_delays(log)]
     print(distribution("from an answer to the end of its step", delays) + f"; {load()}")
+    starts = [delay for log in logs for delay in next_start_delays(log)]
+    print(distribution("from an answer to the start of the next step", starts))
     print(f"nudges lost: {lost[0]} by one worker, {lost[1]} by the other", flush=True)
     problems = [problem for log in logs for problem in unanswered(log)]
     if len(delays) != answers:
