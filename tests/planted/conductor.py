@@ -77,11 +77,6 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "CN04",
-        "a new execution of a paused run looks as if it were resumed",
-        drop(f"{_CONDUCTOR}/executions.py:Executions.revive", "if run.status is RunStatus.PAUSED: ..."),
-    ),
-    fault(
-        "CN04",
         "a run that is retried after its end does not end again",
         drop(f"{_CONDUCTOR}/keeping.py:KeptRuns._keep", "if run.status in TERMINAL: ..."),
     ),
