@@ -23,7 +23,7 @@ from podium.errors import PodiumError
 from podium.runtime.hosted_runs import HostedRuns
 from tests.engines.dying import Dying, die_at_call_of_store
 
-_MAX_LATE = 14.0
+_MAX_LATE = 10.0
 # A task that waits this long waits for a person.
 _LONG = 3600
 

@@ -2,7 +2,7 @@
 
     python -m tests.torture.conductor_kills [--kills 200] [--seed 1] [--store sqlite|postgres]
 
-Each case has two to four workers with random slots, some of them for steps only, and three random workflows at the
+Each case has two to four workers with random slots, some of them for steps only, and five random workflows at the
 same time. After each: no event lost, no attempt ended twice, no work on an attempt after its recorded end, never two
 processes for one attempt, no process left, every execution on the server has the status of its run, and the steps have
 the history that they have on the local engine. Runs that were cancelled, or had a step in doubt, have no such history.
@@ -36,13 +36,14 @@ from tests.conductor.site import Site
 from tests.engines.databases import OwnDatabase
 from tests.engines.delays import processes_of, seconds_of
 from tests.engines.marks import Marks
-from tests.engines.site import Process, WorkerProcess, until
+from tests.engines.site import PODIUM, Process, WorkerProcess, until
 from tests.torture.figures import distribution, load
+from tests.torture.forked import Forker, Order
 
 _SECONDS = 180.0
 _SECONDS_TO_TELL = 60.0
 _ENDS = ("RunCompleted", "RunFailed", "RunCancelled")
-_RUNS = 3
+_RUNS = 5
 
 
 def main() -> int:
@@ -54,12 +55,14 @@ def main() -> int:
     seed, totals = given.seed, Totals()
     with ExitStack() as servers:
         server = servers.enter_context(conductor.start())
+        forker = Forker()
+        servers.callback(forker.close)
         database = servers.enter_context(postgres.start()) if given.store == "postgres" else None
         while totals.kills < given.kills:
             with ExitStack() as used:
                 folder = used.enter_context(tempfile.TemporaryDirectory())
                 url = used.enter_context(OwnDatabase(database)).url if database is not None else None
-                totals.add(seed, Case(Path(folder), server, seed, url))
+                totals.add(seed, Case(Path(folder), server, seed, url, forker))
             seed += 1
     print(totals)
     print(f"on {given.store}; {load()}")
@@ -91,6 +94,18 @@ class Totals:
             f"{self.kills} kills, {self.runs} runs ({self.compared} compared with the local engine), "
             f"{self.signals} signals, {self.events} events, {self.failed} cases with problems"
         )
+
+
+class FastSite(Site):
+    """Its processes need no time to start."""
+
+    def __init__(self, folder: Path, server: ConductorServer, store: str | None, forker: Forker) -> None:
+        super().__init__(folder, server, store)
+        self._forker = forker
+
+    def _start(self, log: Path, *arguments: str, program: Sequence[str] = PODIUM) -> Any:
+        log.touch()
+        return self._forker.start(Order([*arguments], str(self.workspace), dict(self.environment), str(log)))
 
 
 class RandomRun:
@@ -196,15 +211,16 @@ class Case:
         server: ConductorServer,
         seed: int,
         store: str | None,
+        forker: Forker,
         *,
         runs: int = _RUNS,
-        steps: int = 8,
-        max_kills: int = 12,
+        steps: int = 10,
+        max_kills: int = 25,
     ) -> None:
         self.kills = self.signals = 0
         self._max_kills = max_kills
         self._chance = random.Random(seed)
-        self._site = Site(folder / "site", server, store)
+        self._site = FastSite(folder / "site", server, store, forker)
         self.runs = [
             RandomRun(self._site, f"run-{seed}-{number}", self._chance, steps) for number in range(runs)
         ]

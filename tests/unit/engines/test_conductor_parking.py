@@ -1,0 +1,225 @@
+"""A run on Conductor that waits is no worker's: what happens while a worker gives it back."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from podium.engines.conductor.answers import Execution, Task
+from podium.engines.conductor.executions import Executions
+from podium.engines.conductor.folding import FoldedRuns
+from podium.engines.conductor.keeping import KeptRuns, Site, parked_owner
+from podium.engines.conductor.names import Domain, Names
+from podium.engines.conductor.slots import Slots
+from podium.engines.creation import create_run
+from podium.engines.hosting import prepare_for_worker
+from podium.engines.opening import Opening
+from podium.log.engines import CONDUCTOR, ConductorRunRef
+from podium.log.events import EventType, encode_payload
+from podium.log.ids import RunId
+from podium.log.times import timestamp
+from podium.operations.workflows import load_workflow
+from podium.plan.plan import Plan
+from podium.ports.engine import RunRequest
+from podium.runtime.attempts import Attempts
+from podium.runtime.hosted_runs import HostedRuns
+from podium.runtime.writing import new_event
+from podium.stores.sqlite import SqliteStore
+from tests.unit.runtime.working import local_parts
+
+R1 = RunId("r1")
+TASK = Task("task-1", "execution-1", "IN_PROGRESS", input_data={"order": {"runId": "r1"}})
+WORKFLOW = b'{"version": "2.0", "name": "w", "steps": [{"name": "Q", "approval": {"message": "Continue?"}}]}'
+NOW = timestamp(datetime(2030, 1, 1, tzinfo=UTC))
+A_YEAR = 365 * 86_400
+
+Hook = Callable[[], Awaitable[None]]
+
+
+class Server:
+    """A client of a server with one execution; `on_give_back` is called while the server is told."""
+
+    def __init__(self) -> None:
+        self.given_back: list[tuple[str, int]] = []
+        self.on_give_back: Hook | None = None
+
+    async def update(self, task: Task, status: str, *, callback_after: int = 0, **_: Any) -> bool:
+        hook, self.on_give_back = self.on_give_back, None
+        if hook is not None:
+            await hook()
+        self.given_back.append((status, callback_after))
+        return True
+
+    async def execution(self, execution: str, *, tasks: bool = False) -> Execution:
+        task = Task("task-1", execution, "SCHEDULED")
+        return Execution(execution, "RUNNING", tasks=(task,) if tasks else ())
+
+    async def log(self, task_id: str, line: str) -> None:
+        pass
+
+
+class HookedStore:
+    """Calls something before a lease is taken for as long as the run waits."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self.on_park: Hook | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim(self, run_id: RunId, *, ttl: timedelta | None, **named: Any) -> Any:
+        hook = self.on_park if ttl is None else None
+        if hook is not None:
+            self.on_park = None
+            await hook()
+        return await self._store.claim(run_id, ttl=ttl, **named)
+
+
+class Place:
+    def __init__(self, store: HookedStore, folder: Path, plan: Plan) -> None:
+        self.store = store
+        self.server = Server()
+        self._folder = folder
+        self._plan = plan
+
+    def worker(self) -> KeptRuns:
+        """As another process would be."""
+        parts: Any = local_parts(self.store, self._folder)
+        client: Any = self.server
+        hosted = HostedRuns(prepare_for_worker(parts))
+
+        async def plan_of(*_: Any) -> Plan:
+            return self._plan
+
+        async def signal(*_: Any) -> bool:
+            return True
+
+        site = Site(
+            parts,
+            client,
+            Executions(client, Names.of_store("0" * 32)),
+            Domain("q.r1@here", "here"),
+            Opening(parts, plan_of, CONDUCTOR),
+            Attempts(parts, hosted, replaces=False),
+            FoldedRuns(parts, hosted),
+            Slots(1),
+            signal,
+            lambda _: None,
+            lambda work: work.close(),
+        )
+        return KeptRuns(site)
+
+    async def send_signal(self) -> None:
+        run = await self.store.get_run(R1)
+        payload = encode_payload({"signalId": "s1", "signalType": "RESUME", "payload": {}})
+        event = new_event(run.identity, EventType.SIGNAL_ACCEPTED, NOW, payload, subject="s1")
+        await self.store.append(R1, [event])
+
+    async def take_over(self) -> None:
+        """As another worker does when the lease has lapsed."""
+        held = await self.store.held_lease(R1)
+        await self.store.release(held.lease)
+        assert await self.store.claim(R1, owner="another", ttl=timedelta(seconds=60)) is not None
+
+    async def holder(self) -> str:
+        held = await self.store.held_lease(R1)
+        return str(held.lease.owner)
+
+    async def types(self) -> list[str]:
+        return [record.event_type for record in await self.store.read(R1)]
+
+
+@asynccontextmanager
+async def place_of(folder: Path) -> AsyncIterator[Place]:
+    (folder / "runs").mkdir()
+    reading = load_workflow(WORKFLOW, "w.yaml", workspace=folder)
+    assert reading.plan is not None
+    store = await SqliteStore.open(folder / "runs" / "podium.db")
+    try:
+        place = Place(HookedStore(store), folder, reading.plan)
+        engine = ConductorRunRef(conductor_url="http://server", workflow_id="podium-r1", run_id=R1)
+        request = RunRequest(reading.plan, {}, "r1", workspace=folder, engine=engine, source=WORKFLOW)
+        await create_run(local_parts(store, folder), request)
+        yield place
+    finally:
+        await store.close()
+
+
+def in_place(folder: Path, scenario: Callable[[Place], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with place_of(folder) as place:
+            await asyncio.wait_for(scenario(place), 60)
+
+    asyncio.run(run())
+
+
+def test_a_run_that_waits_for_a_person_is_given_back_with_its_lease_parked(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        await place.worker().keep(TASK)
+        assert await place.holder() == parked_owner("r1")
+        assert place.server.given_back == [("IN_PROGRESS", A_YEAR)]
+
+    in_place(tmp_path, scenario)
+
+
+def test_a_signal_between_the_last_decision_and_the_parking_is_not_left_waiting(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        place.store.on_park = place.send_signal
+        await place.worker().keep(TASK)
+        assert place.server.given_back == [("IN_PROGRESS", A_YEAR), ("IN_PROGRESS", 0)]
+
+    in_place(tmp_path, scenario)
+
+
+def test_a_signal_while_the_server_is_told_is_not_left_waiting(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        place.server.on_give_back = place.send_signal
+        await place.worker().keep(TASK)
+        assert place.server.given_back == [("IN_PROGRESS", A_YEAR), ("IN_PROGRESS", 0)]
+
+    in_place(tmp_path, scenario)
+
+
+def test_a_worker_whose_run_was_taken_over_does_not_give_it_back(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        place.store.on_park = place.take_over
+        await place.worker().keep(TASK)
+        assert await place.holder() == "another"
+        assert place.server.given_back == []
+
+    in_place(tmp_path, scenario)
+
+
+def test_workers_that_take_a_waiting_run_at_the_same_time_leave_it_as_it_is(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        await place.worker().keep(TASK)
+        before = await place.types()
+        await asyncio.gather(*(place.worker().keep(TASK) for _ in range(4)))
+        assert await place.types() == before
+        assert await place.holder() == parked_owner("r1")
+
+    in_place(tmp_path, scenario)
+
+
+def test_a_task_that_is_delivered_twice_at_the_same_time_is_kept_once(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        worker = place.worker()
+        await asyncio.gather(*(worker.keep(TASK) for _ in range(4)))
+        assert place.server.given_back == [("IN_PROGRESS", A_YEAR)]
+        assert (await place.types()).count("RunStarted") == 1
+
+    in_place(tmp_path, scenario)
+
+
+def test_a_task_of_a_run_that_was_pruned_waits_for_a_worker_that_knows_it(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        worker = place.worker()
+        await worker.keep(TASK)
+        gone = Task("task-2", "execution-2", "IN_PROGRESS", input_data={"order": {"runId": "r2"}})
+        await worker.keep(gone)
+        assert place.server.given_back[-1] == ("IN_PROGRESS", 30)
+
+    in_place(tmp_path, scenario)
