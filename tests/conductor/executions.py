@@ -44,7 +44,8 @@ def executions_of(site: Site, run_id: str) -> tuple[list[Execution], list[Execut
 def problems_of_executions(site: Site, run_id: str, log: Sequence[EventRecord]) -> list[str]:
     """What the server shows that is not true, or not yet."""
     runs, steps = executions_of(site, run_id)
-    wanted = _STATUS_OF[log[-1].event_type]
+    # Signals that came too late may follow the end.
+    wanted = next(_STATUS_OF[one.event_type] for one in reversed(log) if one.event_type in _STATUS_OF)
     found = [f"{one.workflow_id} of {run_id} is still {one.status}" for one in [*runs, *steps] if one.is_open]
     if not any(one.status == wanted for one in runs):
         found.append(f"no execution of {run_id} is {wanted}: {[one.status for one in runs]}")

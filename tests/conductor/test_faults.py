@@ -33,7 +33,7 @@ steps:
 # For what takes 10 s: the lease and the response timeout.
 LAPSED = 60
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(240, func_only=True)
 
 
 # --- workers that are killed ----------------------------------------------------------------------
@@ -192,6 +192,7 @@ def test_a_worker_that_is_thawed_after_the_run_has_ended_does_nothing_more(site:
 # --- the server -----------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(600, func_only=True)
 @pytest.mark.parametrize("handed_out", [False, True], ids=["here", "handed out"])
 def test_the_server_is_killed_and_restarted_with_a_step_running(
     make_site: Callable[..., Site], own_server: ConductorServer, *, handed_out: bool
@@ -211,6 +212,7 @@ def test_the_server_is_killed_and_restarted_with_a_step_running(
     assert case.marks.count("begin") == 3
 
 
+@pytest.mark.timeout(600, func_only=True)
 def test_the_server_is_away_while_a_run_ends(
     make_site: Callable[..., Site], own_server: ConductorServer
 ) -> None:

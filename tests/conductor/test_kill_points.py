@@ -27,7 +27,7 @@ steps:
 DECIDES = ("--slots", "0")
 CARRIES_OUT = ("--steps-only",)
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(240, func_only=True)
 
 
 @pytest.mark.rule("G13")

@@ -173,4 +173,34 @@ FAULTS: Final[list[Fault]] = [
         "functions of a program are accepted and never called",
         drop("api.py:open", "if engine != LOCAL and (functions or providers or record or replay): ..."),
     ),
+    fault(
+        "CN20",
+        "a worker that dies right after a poll keeps its task",
+        swap(f"{_CONDUCTOR}/unanswered.py:UnansweredTasks.look", "now - since >= _SECONDS", "False"),
+    ),
+    fault(
+        "CN20",
+        "tasks of living workers are put back",
+        swap(f"{_CONDUCTOR}/unanswered.py:UnansweredTasks.look", "self._since.get(one, now)", "-_SECONDS"),
+    ),
+    fault(
+        "CN21",
+        "a signal that comes while a run is given back waits for the callback",
+        swap(f"{_CONDUCTOR}/keeping.py:KeptRun._wait_for", "run.head != seq", "False"),
+    ),
+    fault(
+        "CN21",
+        "a worker gives back a run that another one has",
+        drop(f"{_CONDUCTOR}/keeping.py:KeptRun._park", "if parked is None: ..."),
+    ),
+    fault(
+        "CN21",
+        "a run is kept twice by one worker",
+        drop(f"{_CONDUCTOR}/keeping.py:KeptRuns._keep", "if run_id in self._kept: ..."),
+    ),
+    fault(
+        "CN21",
+        "a repeated order replaces the attempt that is under way",
+        swap("runtime/attempts.py:Attempts.perform", "not self._replaces", "False"),
+    ),
 ]

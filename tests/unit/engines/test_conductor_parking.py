@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from podium.engines.conductor.answers import Execution, Task
 from podium.engines.conductor.executions import Executions
 from podium.engines.conductor.folding import FoldedRuns
@@ -156,6 +158,7 @@ def in_place(folder: Path, scenario: Callable[[Place], Awaitable[None]]) -> None
     asyncio.run(run())
 
 
+@pytest.mark.rule("CN21")
 def test_a_run_that_waits_for_a_person_is_given_back_with_its_lease_parked(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         await place.worker().keep(TASK)
@@ -165,6 +168,7 @@ def test_a_run_that_waits_for_a_person_is_given_back_with_its_lease_parked(tmp_p
     in_place(tmp_path, scenario)
 
 
+@pytest.mark.rule("CN21")
 def test_a_signal_between_the_last_decision_and_the_parking_is_not_left_waiting(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         place.store.on_park = place.send_signal
@@ -174,6 +178,7 @@ def test_a_signal_between_the_last_decision_and_the_parking_is_not_left_waiting(
     in_place(tmp_path, scenario)
 
 
+@pytest.mark.rule("CN21")
 def test_a_signal_while_the_server_is_told_is_not_left_waiting(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         place.server.on_give_back = place.send_signal
@@ -183,6 +188,7 @@ def test_a_signal_while_the_server_is_told_is_not_left_waiting(tmp_path: Path) -
     in_place(tmp_path, scenario)
 
 
+@pytest.mark.rule("CN21")
 def test_a_worker_whose_run_was_taken_over_does_not_give_it_back(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         place.store.on_park = place.take_over
@@ -193,6 +199,7 @@ def test_a_worker_whose_run_was_taken_over_does_not_give_it_back(tmp_path: Path)
     in_place(tmp_path, scenario)
 
 
+@pytest.mark.rule("CN21")
 def test_workers_that_take_a_waiting_run_at_the_same_time_leave_it_as_it_is(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         await place.worker().keep(TASK)
@@ -204,6 +211,7 @@ def test_workers_that_take_a_waiting_run_at_the_same_time_leave_it_as_it_is(tmp_
     in_place(tmp_path, scenario)
 
 
+@pytest.mark.rule("CN21")
 def test_a_task_that_is_delivered_twice_at_the_same_time_is_kept_once(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         worker = place.worker()
@@ -214,6 +222,7 @@ def test_a_task_that_is_delivered_twice_at_the_same_time_is_kept_once(tmp_path: 
     in_place(tmp_path, scenario)
 
 
+@pytest.mark.rule("CN21")
 def test_a_task_of_a_run_that_was_pruned_waits_for_a_worker_that_knows_it(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         worker = place.worker()

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from podium.engines.conductor.answers import TaskSummary
 from podium.engines.conductor.names import Domain, Names
 from podium.engines.conductor.unanswered import UnansweredTasks
@@ -44,6 +46,7 @@ def polled(task_id: str, at: str = "10:00:00", domain: str = DOMAIN.name) -> Tas
     return TaskSummary(task_id, f"execution of {task_id}", at, domain)
 
 
+@pytest.mark.rule("CN20")
 def test_a_task_without_an_answer_is_put_back_once() -> None:
     place = Place()
     assert place.look(0, polled("a")) == []
@@ -52,6 +55,7 @@ def test_a_task_without_an_answer_is_put_back_once() -> None:
     assert place.look(8, polled("a")) == ["a"]
 
 
+@pytest.mark.rule("CN20")
 def test_a_task_that_was_answered_is_left_alone() -> None:
     place = Place()
     place.look(0, polled("a"))
@@ -59,12 +63,14 @@ def test_a_task_that_was_answered_is_left_alone() -> None:
     assert place.look(20, polled("a", at="10:00:19")) == []
 
 
+@pytest.mark.rule("CN20")
 def test_a_task_that_was_polled_again_has_time_again() -> None:
     place = Place()
     place.look(0, polled("a"))
     assert place.look(7, polled("a", at="10:00:05")) == []
 
 
+@pytest.mark.rule("CN20")
 def test_a_task_of_another_domain_is_left_to_its_workers() -> None:
     place = Place()
     place.look(0, polled("a", domain="elsewhere"))

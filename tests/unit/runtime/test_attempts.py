@@ -803,6 +803,7 @@ def test_owners_of_attempts_name_their_process() -> None:
     assert os.getpid() == getattr(holders.holder_of(holders.new_owner()), "pid", None)
 
 
+@pytest.mark.rule("CN21")
 def test_a_repeated_order_waits_for_the_attempt_that_is_under_way(tmp_path: Path) -> None:
     async def scenario() -> None:
         step = {"name": "A", "command": ["sh", "-c", "echo begun >> begun; sleep 0.5"]}
