@@ -317,8 +317,12 @@ class KeptRun:
             if found is None or not found.is_open:
                 return
             self._mirror.was_changed(is_paused=found.status == PAUSED)
-            if self._was_parked and self._mirror.is_paused != (self._run.status is RunStatus.PAUSED):
+            if self._was_parked and self._mirror.is_paused != await self._is_paused():
                 await self._pause_or_resume(found)
+
+    async def _is_paused(self) -> bool:
+        """Now that the run is this worker's: while it was read first, another one may have paused or resumed it."""
+        return (await self._store.get_run(self._run_id)).status is RunStatus.PAUSED
 
     # --- what is carried out elsewhere ------------------------------------------------------------
 
