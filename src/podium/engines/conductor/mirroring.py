@@ -83,6 +83,8 @@ class Mirror:
         self.wanted = False
         # How often it was changed here: what was read before a change says nothing.
         self.changes = 0
+        # Until the server has answered, its status may be either.
+        self._is_setting = False
         self._changed = asyncio.Event()
 
     def show(self, execution: str, *, is_paused: bool) -> None:
@@ -104,16 +106,16 @@ class Mirror:
 
     @property
     def is_true(self) -> bool:
-        return self.wanted == self.is_paused
+        return self.wanted == self.is_paused and not self._is_setting
 
     async def keep_up(self, on_true: Callable[[], None]) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
             while not self.is_true:
-                wanted = self.wanted
+                wanted, self._is_setting = self.wanted, True
                 await patiently(lambda: self._set(wanted))  # noqa: B023 - awaited here
-                self.is_paused = wanted
+                self.is_paused, self._is_setting = wanted, False
             on_true()
 
     async def _set(self, paused: bool) -> None:
