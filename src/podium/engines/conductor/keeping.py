@@ -57,6 +57,7 @@ RUN_LEASE: Final = timedelta(seconds=8)
 # For how long a task is a worker's after its last heartbeat.
 HELD_SECONDS: Final = 8
 _BEAT_SECONDS: Final = 2.0
+_FOLLOW_SECONDS: Final = 0.01
 _SETTLED_SECONDS: Final = 0.3
 # How long a task waits that cannot be kept here: the run is unknown to this store, needs another worker, or is held.
 _UNKNOWN_SECONDS: Final = 30
@@ -404,6 +405,8 @@ class KeptRun:
                     folded = loop.follower.machine.last_seq
                     new = [record for record in records if record.run_seq > folded]
                     loop.incoming(await self._site.attempts.logged(new))
+                    # What this worker appends itself is read here, too: together, and not one by one.
+                    await asyncio.sleep(_FOLLOW_SECONDS)
             await asyncio.sleep(_BEAT_SECONDS)
 
     async def _beat(self) -> None:
