@@ -127,8 +127,8 @@ async def _serve(address: str, folder: Path, slots: int, decides: bool, calls: P
     await serving
 
 
-async def _no_signal(_run: Run, _kind: str, _signal_id: str, _reason: str) -> None:
-    return
+async def _no_signal(_run: Run, _kind: str, _signal_id: str, _reason: str) -> bool:
+    return False
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "CN04",
         "a pause in Conductor is undone",
-        drop(f"{_CONDUCTOR}/keeping.py:KeptRun._pause_or_resume", "await wish(...)"),
+        drop(f"{_CONDUCTOR}/kept_run.py:KeptRun._pause_or_resume", "await wish(...)"),
     ),
     fault(
         "CN04",

@@ -4,6 +4,12 @@
     client       the calls of its REST interface                 answers   what it answers, as types
     definitions  task and workflow definitions, and their version
     transport    HTTP, and what a person reads when it fails     workers   does one serve a task domain?
+    worker       polls, slots, and how it ends                   polling   asking for work
+    keeping      the runs that a worker decides about            kept_run  one of them, while its task is kept
+    run_lease    whose run it is, also while it waits            deciding  the loop around the follower
+    handed_out   attempts of a run on other workers              stepping  an attempt that was handed out
+    mirroring    what Conductor's page shows                     reconciling  runs that wait, and what was lost
+    executions   of runs and of attempts                         engine    `podium run --engine conductor`
 
 The log stays in Podium's store. Conductor holds one execution per run, queues and timeouts, and what its own page
 shows.

@@ -12,8 +12,9 @@ from typing import Final
 
 from podium.engines.conductor.answers import OPEN_STATUSES, PAUSED, Execution, Summary
 from podium.engines.conductor.executions import is_terminated_by_hand
-from podium.engines.conductor.keeping import KeptRuns, Site, parked_owner, wish
+from podium.engines.conductor.keeping import KeptRuns
 from podium.engines.conductor.names import Domain
+from podium.engines.conductor.site import Site, parked_owner, wish
 from podium.errors import PodiumError
 from podium.log.engines import CONDUCTOR
 from podium.log.ids import RunId

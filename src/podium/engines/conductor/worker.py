@@ -13,11 +13,12 @@ from podium.engines.conductor.connection import Connection
 from podium.engines.conductor.definitions import register
 from podium.engines.conductor.executions import Executions, attempt_of
 from podium.engines.conductor.folding import FoldedRuns
-from podium.engines.conductor.keeping import KeptRuns, SendSignal, Site, beat
+from podium.engines.conductor.keeping import KeptRuns
 from podium.engines.conductor.mirroring import patiently
 from podium.engines.conductor.names import Domain, Names
 from podium.engines.conductor.polling import Poller
 from podium.engines.conductor.reconciling import Reconciler
+from podium.engines.conductor.site import SendSignal, Site, beat
 from podium.engines.conductor.slots import Slots
 from podium.engines.conductor.stepping import HandedOut
 from podium.engines.conductor.unanswered import UnansweredTasks
