@@ -81,7 +81,7 @@ class KeptRun:
         with _beside(self._beat()):
             opened = await self._open()
         if opened is NotOpened.OVER:
-            await self._tell_end()
+            await self._report_end()
         elif isinstance(opened, NotOpened):
             await self._wait_for(self._run.head, None)
         else:
@@ -97,11 +97,11 @@ class KeptRun:
         finally:
             loop.close()
             if loop.attempts:
-                # They are this worker's, whoever decides about the run.
+                # They are this worker's, also if another one decides about the run.
                 self._site.beside(listen_for_stops(self._site.folded, loop.run_id, loop.left_behind()))
         if is_over:
             await self._lease.release()
-            await self._tell_end()
+            await self._report_end()
         else:
             await self._park(loop)
 
@@ -281,7 +281,7 @@ class KeptRun:
         elif run.head != seq:
             await site.executions.wake(self._task.workflow_instance_id)
 
-    async def _tell_end(self) -> None:
+    async def _report_end(self) -> None:
         site, run = self._site, await self._store.get_run(self._run_id)
         site.attempts.forget(self._run_id)
         end = await last_end(self._store, run)
@@ -291,7 +291,7 @@ class KeptRun:
 
     async def _show_end(self, run: Run, end: RunEnded) -> None:
         executions = self._site.executions
-        if not await executions.tell_end(self._task, end):
+        if not await executions.report_end(self._task, end):
             # A worker gets its new task, and ends it as the run has ended.
             await executions.revive(run, self._site.domain)
 

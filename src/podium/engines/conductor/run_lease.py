@@ -55,7 +55,7 @@ class RunLease:
         return True
 
     async def park(self) -> None:
-        """The run keeps its slot and is no process's. Raises `StaleFence` if another worker has it."""
+        """The run keeps its slot and belongs to no process. Raises `StaleFence` if another worker has it."""
         owner = parked_owner(self._run_id)
         if await self._store.claim(self._run_id, owner=owner, ttl=None, takes_over=self._owner) is None:
             raise self._taken_over()
