@@ -102,7 +102,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "CN07",
         "a signal while a run is given back waits for the callback",
-        swap(f"{_CONDUCTOR}/keeping.py:KeptRun._wait_for", "run.head != seq", "False"),
+        swap(f"{_CONDUCTOR}/kept_run.py:KeptRun._wait_for", "run.head != seq", "False"),
         body("engines/nudging.py:Nudger.nudge", "return"),
     ),
     fault(
