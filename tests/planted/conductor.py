@@ -186,12 +186,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "CN21",
         "a signal that comes while a run is given back waits for the callback",
-        swap(f"{_CONDUCTOR}/keeping.py:KeptRun._wait_for", "run.head != seq", "False"),
+        swap(f"{_CONDUCTOR}/kept_run.py:KeptRun._wait_for", "run.head != seq", "False"),
     ),
     fault(
         "CN21",
         "a worker gives back a run that another one has",
-        drop(f"{_CONDUCTOR}/keeping.py:KeptRun._park", "if parked is None: ..."),
+        drop(f"{_CONDUCTOR}/run_lease.py:RunLease.park", "raise self._taken_over()"),
     ),
     fault(
         "CN21",

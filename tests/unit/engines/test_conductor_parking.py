@@ -12,8 +12,9 @@ import pytest
 from podium.engines.conductor.answers import Execution, Task
 from podium.engines.conductor.executions import Executions
 from podium.engines.conductor.folding import FoldedRuns
-from podium.engines.conductor.keeping import KeptRuns, Site, parked_owner
+from podium.engines.conductor.keeping import KeptRuns
 from podium.engines.conductor.names import Domain, Names
+from podium.engines.conductor.site import Site, parked_owner
 from podium.engines.conductor.slots import Slots
 from podium.engines.creation import create_run
 from podium.engines.hosting import prepare_for_worker
