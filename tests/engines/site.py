@@ -169,6 +169,15 @@ class Site(ABC):
         if self._starter is not None:
             self._starter.kill()
             self._starter.communicate()
+        self._kill_steps()
+
+    def _kill_steps(self) -> None:
+        """Those that were under way when their worker was killed, and that no other worker has ended."""
+        mark = f"PODIUM_RUN_DIR={self.runs}/".encode()
+        for path in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError):
+                if mark in (path / "environ").read_bytes():
+                    os.kill(int(path.name), signal.SIGKILL)
 
     # --- runs -------------------------------------------------------------------------------------
 
