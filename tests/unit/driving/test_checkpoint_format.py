@@ -10,7 +10,7 @@ from podium.runtime import checkpoints, state_tree
 from podium.runtime.journal import JournalMark
 
 # If this test fails, raise `_FORMAT` in runtime/checkpoints.py, and write here what the test prints.
-KNOWN = {1: "3be63d939d256e0e", 2: "86381ee57eacf9dd", 3: "b19904363acb50fd"}
+KNOWN = {1: "3be63d939d256e0e", 2: "86381ee57eacf9dd", 3: "b19904363acb50fd", 4: "93fdd347f53522bc"}
 
 
 def _parts() -> dict[str, list[str]]:
