@@ -36,7 +36,7 @@ def _published(site: Site, folder: Path) -> tuple[Path, str]:
 async def _is_known(site: Site, worker: WorkerProcess) -> bool:
     """A worker that is frozen before the server knows it is no worker for clients."""
     client = await Client.connect(site.server.address, namespace=site.namespace)
-    queues = re.findall(r"'([^']+)'", worker.output)
+    queues = re.findall(r"'([^']+)'", worker.output.partition(" of Temporal ")[0])
     return bool(queues) and all([await has_worker(client, queue) for queue in queues])
 
 

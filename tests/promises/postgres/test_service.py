@@ -99,5 +99,6 @@ def test_every_server_there_is_can_be_listed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "services", "list"], cwd=_ROOT, capture_output=True, text=True, check=True
     )
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["agents", "postgres", "s3", "temporal"]
+    names = [line.split()[0] for line in done.stdout.splitlines()]
+    assert names == ["agents", "conductor", "postgres", "s3", "temporal"]
     assert all("installed: " in line or "missing: " in line for line in done.stdout.splitlines())
