@@ -3,7 +3,7 @@
     python -m tests.conductor.altered_worker "die before append 3" worker --engine conductor ...
 
 `die before|after CALL N`: SIGKILL at the Nth call. Of the store: `append`, `start_attempt`, `claim`. Of the server:
-`hand_out`, a step that another worker may carry out; `tell_end`, of a run; `report`, the end of a step that was handed
+`hand_out`, a step that another worker may carry out; `report_end`, of a run; `report`, the end of a step that was handed
 out; `give_back`, a run that waits. `repeat SEED`: every task is delivered twice, now or later, in any order.
 `unprepared`: no run can be prepared on this host. `lose N`: every Nth run with a new signal is not woken.
 """
@@ -31,7 +31,7 @@ _LONG = 3600
 def die(moment: str, call: str, number: int) -> None:
     dying = Dying(moment, number)
     match call:
-        case "hand_out" | "tell_end":
+        case "hand_out" | "report_end":
             setattr(Executions, call, dying.at(getattr(Executions, call)))
         case "report":
             _die_at_update(dying, lambda status, _: status == COMPLETED)

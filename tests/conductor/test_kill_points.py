@@ -38,8 +38,8 @@ pytestmark = pytest.mark.timeout(240, func_only=True)
         "after start_attempt 2",
         "before append 3",
         "after append 3",
-        "before tell_end 1",
-        "after tell_end 1",
+        "before report_end 1",
+        "after report_end 1",
     ],
 )
 def test_a_worker_dies_and_another_one_continues(site: Site, point: str) -> None:

@@ -62,7 +62,9 @@ def task_definitions(names: Names, response_timeout: int = RESPONSE_TIMEOUT_SECO
 
 def workflow_definitions(names: Names) -> list[dict[str, Any]]:
     return [
-        _workflow(names.run, names.decider, "decider", "a run of Podium; `podium runs show RUN` has its steps"),
+        _workflow(
+            names.run, names.decider, "decider", "a run of Podium; `podium runs show RUN` has its steps"
+        ),
         _workflow(names.step_run, names.step, "step", "a step of a run of Podium, for any worker"),
     ]
 
