@@ -69,8 +69,8 @@ def test_an_execution_that_cannot_be_replayed_is_replaced(site: Site, tmp_path: 
     workflow = copy / "podium" / "engines" / "temporal" / "workflow.py"
     text = workflow.read_text()
     changed = text.replace(
-        "        self._follower.restart()\n",
-        "        await workflow.sleep(0.01)\n        self._follower.restart()\n",
+        "        follower.restart()\n",
+        "        await workflow.sleep(0.01)\n        follower.restart()\n",
     )
     assert changed != text
     workflow.write_text(changed)
