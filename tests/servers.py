@@ -1,8 +1,9 @@
 """Real servers in tests: a missing one is a skip with its name on a laptop, and a failure under CI=true."""
 
 import os
+import shutil
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import pytest
 
@@ -17,7 +18,17 @@ def need(start: Callable[[], _Server]) -> _Server:
     try:
         return start()
     except ServiceMissing as missing:
-        reason = f"{MISSING}{missing}"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
+        _skip(f"{MISSING}{missing}")
+
+
+def need_programs(*names: str) -> None:
+    """Skip the test if one of these programs is not installed."""
+    missing = [name for name in names if shutil.which(name) is None]
+    if missing:
+        _skip(f"missing program {', '.join(missing)}")
+
+
+def _skip(reason: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)

@@ -3,7 +3,6 @@
 import getpass
 import json
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from tests.acceptance.audit_databases import (
     write,
 )
 from tests.acceptance.podium import Place
+from tests.servers import need_programs
 
 __all__ = ["database", "place"]
 
@@ -241,10 +241,8 @@ def test_the_page_shows_how_to_verify_without_podium(place: Place) -> None:
     assert changed.returncode == 1
 
 
-@pytest.mark.skipif(
-    not (shutil.which("jq") and shutil.which("openssl")), reason="jq and openssl are not installed"
-)
 def test_the_page_shows_how_to_check_a_seal_with_standard_tools(place: Place) -> None:
+    need_programs("jq", "openssl")
     store = str(place.folder / "store.db")
     fill(store, key_of(place))
     place.run("audit", "export", "--store", store, "-o", "audit.jsonl")

@@ -3,8 +3,8 @@
     python -m tests.conductor.altered_worker "die before append 3" worker --engine conductor ...
 
 `die before|after CALL N`: SIGKILL at the Nth call. Of the store: `append`, `start_attempt`, `claim`. Of the server:
-`hand_out`, a step that another worker may carry out; `report_end`, of a run; `report`, the end of a step that was handed
-out; `give_back`, a run that waits. `repeat SEED`: every task is delivered twice, now or later, in any order.
+`hand_out`, a step that another worker may carry out; `report_end`, of a run; `report`, of a step that was handed out;
+`give_back`, a run that waits. `repeat SEED`: every task is delivered twice, now or later, in any order.
 `unprepared`: no run can be prepared on this host. `lose N`: every Nth run with a new signal is not woken.
 """
 

@@ -11,7 +11,7 @@ from typing import Final
 from podium.engines.conductor.answers import FAILED_FOR_GOOD, IN_PROGRESS, Task
 from podium.engines.conductor.executions import run_of
 from podium.engines.conductor.kept_run import KeptRun
-from podium.engines.conductor.site import Site
+from podium.engines.conductor.site import TROUBLE_SECONDS, UNKNOWN_SECONDS, Site
 from podium.engines.opening import NotItsExecution
 from podium.errors import PodiumError, RunNotFound, StaleFence
 from podium.log.ids import RunId
@@ -21,9 +21,7 @@ from podium.runtime.ends import ended_by, last_end
 from podium.runtime.lock import RunLocked
 
 _LOG: Final = logging.getLogger(__name__)
-# How long a task waits that cannot be kept here: the run is unknown to this store, needs another worker, or is held.
-_UNKNOWN_SECONDS: Final = 30
-_TROUBLE_SECONDS: Final = 5
+# How long a task waits whose run another worker has.
 _HELD_SECONDS: Final = 1
 
 
@@ -45,7 +43,7 @@ class KeptRuns:
             await self._keep(task)
         except PodiumError as error:
             _LOG.warning("a task of Conductor is given back: %s", error)
-            await self._give_back(task, _TROUBLE_SECONDS)
+            await self._give_back(task, TROUBLE_SECONDS)
 
     async def _keep(self, task: Task) -> None:
         client, run_id = self._site.client, run_of(task.order)
@@ -58,7 +56,7 @@ class KeptRuns:
             if run_id not in self._unknown:
                 _LOG.warning("%s; its task is given back, for a worker with another store", error)
                 self._unknown.add(run_id)
-            return await self._give_back(task, _UNKNOWN_SECONDS)
+            return await self._give_back(task, UNKNOWN_SECONDS)
         if run.status in TERMINAL:
             return await self._report_end(run, task)
         if not await self._is_its_execution(run, task):

@@ -1,7 +1,9 @@
 """One run, as long as a worker keeps its task: opened, decided about, and given back or shown as ended.
 
-run_lease   whose run it is                 handed_out   attempts that other workers carry out
-deciding    the loop around the follower    mirroring    what Conductor's page shows
+    run_lease   whose run it is                 handed_out   attempts that other workers carry out
+    deciding    the loop around the follower    mirroring    what Conductor's page shows
+
+Beside the loop the worker sends heartbeats, follows the log, and looks at what people change in Conductor.
 """
 
 import asyncio

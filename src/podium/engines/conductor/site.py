@@ -34,6 +34,9 @@ RUN_LEASE: Final = timedelta(seconds=8)
 # For how long a task is a worker's after its last heartbeat.
 HELD_SECONDS: Final = 8
 BEAT_SECONDS: Final = 2.0
+# How long a task waits that cannot be carried out here: the run is unknown to this store, or something is missing.
+UNKNOWN_SECONDS: Final = 30
+TROUBLE_SECONDS: Final = 5
 _WISHES: Final = {
     PAUSED: ("PAUSE", "paused"),
     RUNNING: ("RESUME", "resumed"),

@@ -18,7 +18,14 @@ from podium.engines.conductor.mirroring import patiently
 from podium.engines.conductor.names import Domain, Names
 from podium.engines.conductor.polling import Poller
 from podium.engines.conductor.reconciling import Reconciler
-from podium.engines.conductor.site import SendSignal, Site, beat
+from podium.engines.conductor.site import (
+    BEAT_SECONDS,
+    TROUBLE_SECONDS,
+    UNKNOWN_SECONDS,
+    SendSignal,
+    Site,
+    beat,
+)
 from podium.engines.conductor.slots import Slots
 from podium.engines.conductor.stepping import HandedOut
 from podium.engines.conductor.unanswered import UnansweredTasks
@@ -38,10 +45,7 @@ from podium.runtime.hosted_runs import HostedRuns
 _LOG: Final = logging.getLogger(__name__)
 _NUDGE_SECONDS: Final = 0.05
 _RECONCILE_SECONDS: Final = 2.0
-_BEAT_SECONDS: Final = 2.0
 _MAX_RUNS_PER_POLL: Final = 20
-_TROUBLE_SECONDS: Final = 5
-_UNKNOWN_SECONDS: Final = 30
 
 
 class ConductorWorker:
@@ -153,7 +157,7 @@ class ConductorWorker:
             await asyncio.wait(self._under_way, timeout=self._drain.total_seconds())
         await attempts.close()
         if self._under_way:
-            await asyncio.wait(self._under_way, timeout=_BEAT_SECONDS)
+            await asyncio.wait(self._under_way, timeout=BEAT_SECONDS)
         for task in self._under_way:
             task.cancel()
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -171,7 +175,7 @@ class ConductorWorker:
     # --- attempts that were handed out ------------------------------------------------------------
 
     async def _step(self, site: Site, steps: HandedOut, task: Task) -> None:
-        beating = asyncio.create_task(_every(_BEAT_SECONDS, lambda: beat(site.client, task)))
+        beating = asyncio.create_task(_every(BEAT_SECONDS, lambda: beat(site.client, task)))
         try:
             # Runs that are decided here may have taken what was free when the server was asked.
             await self._slots.acquire()
@@ -200,10 +204,10 @@ class ConductorWorker:
             if named[0] not in self._unknown:
                 _LOG.warning("%s; its task is given back, for a worker with another store", error)
                 self._unknown.add(named[0])
-            return lambda: update(task, IN_PROGRESS, callback_after=_UNKNOWN_SECONDS)
+            return lambda: update(task, IN_PROGRESS, callback_after=UNKNOWN_SECONDS)
         except (AttemptNotStarted, PodiumError) as error:
             _LOG.warning("an attempt is given back: %s", error)
-            return lambda: update(task, IN_PROGRESS, callback_after=_TROUBLE_SECONDS)
+            return lambda: update(task, IN_PROGRESS, callback_after=TROUBLE_SECONDS)
         return lambda: update(task, COMPLETED)
 
     # --- what may have been lost ------------------------------------------------------------------
