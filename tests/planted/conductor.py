@@ -95,7 +95,7 @@ FAULTS: Final[list[Fault]] = [
         "a task of an unknown run is failed",
         swap(
             f"{_CONDUCTOR}/worker.py:ConductorWorker._perform",
-            "update(task, IN_PROGRESS, callback_after=_UNKNOWN_SECONDS)",
+            "update(task, IN_PROGRESS, callback_after=UNKNOWN_SECONDS)",
             "update(task, FAILED_FOR_GOOD)",
         ),
     ),
