@@ -492,17 +492,19 @@ def _engine_of(store: Store, runs: Path, run: "Run") -> "Engine | None":
     if connection is None:
         return None
     _require_client(run.provider)
-    if run.provider == CONDUCTOR:
-        from podium.engines.conductor.engine import ConductorEngine
-        from podium.engines.conductor.names import Domain
+    from podium.engines.temporal.connection import Connection
 
-        domain = Domain.of_run(run)
-        return ConductorEngine(_worker_parts(store, runs), connection, domain) if domain is not None else None  # type: ignore[arg-type]
-    from podium.engines.temporal.engine import TemporalEngine
-    from podium.engines.temporal.names import Queues
+    if isinstance(connection, Connection):
+        from podium.engines.temporal.engine import TemporalEngine
+        from podium.engines.temporal.names import Queues
 
-    queues = Queues.of_run(run)
-    return TemporalEngine(_worker_parts(store, runs), connection, queues) if queues is not None else None  # type: ignore[arg-type]
+        queues = Queues.of_run(run)
+        return TemporalEngine(_worker_parts(store, runs), connection, queues) if queues is not None else None
+    from podium.engines.conductor.engine import ConductorEngine
+    from podium.engines.conductor.names import Domain
+
+    domain = Domain.of_run(run)
+    return ConductorEngine(_worker_parts(store, runs), connection, domain) if domain is not None else None
 
 
 def access_of(actor: "str | Actor | None" = None) -> "Access":
@@ -533,7 +535,7 @@ def connection_of(run: "Run", secret: str | None = None) -> "Connection | Conduc
 
     `secret`: the API key or token, by default that of the environment.
     """
-    facts = _engine_facts(run)
+    facts = run.engine_facts
     if not facts:
         return None
     if run.provider == CONDUCTOR:
@@ -546,16 +548,6 @@ def connection_of(run: "Run", secret: str | None = None) -> "Connection | Conduc
     return Connection.of_facts(facts, secret or os.environ.get("PODIUM_TEMPORAL_API_KEY") or None)
 
 
-def _engine_facts(run: "Run") -> "dict[str, Any]":
-    """What was kept with a run of another engine when it was created."""
-    if run.provider not in (TEMPORAL, CONDUCTOR):
-        return {}
-    import msgspec
-
-    facts = msgspec.json.decode(run.metadata).get(run.provider)
-    return facts if isinstance(facts, dict) else {}
-
-
 async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
     """The server is asked that the run's row names."""
     from podium.runtime.extras import has_extra
@@ -563,24 +555,28 @@ async def _trouble_of(store: Store, run: "Run") -> "Sequence[EngineTrouble]":
     connection = connection_of(run)
     if connection is None or not has_extra(run.provider):
         return ()
-    if run.provider == CONDUCTOR:
-        from podium.engines.conductor.trouble import trouble_of as trouble_on_conductor
+    from podium.engines.temporal.connection import Connection
 
-        return await trouble_on_conductor(run, connection, await store.store_id())  # type: ignore[arg-type]
-    from podium.engines.temporal.trouble import trouble_of
+    if isinstance(connection, Connection):
+        from podium.engines.temporal.trouble import trouble_of
 
-    return await trouble_of(run, connection, store)  # type: ignore[arg-type]
+        return await trouble_of(run, connection, store)
+    from podium.engines.conductor.trouble import trouble_of as trouble_on_conductor
+
+    return await trouble_on_conductor(run, connection, await store.store_id())
 
 
 async def _remove_executions(store: Store, run: "Run") -> None:
     """Temporal removes those of its own, after the retention of the namespace."""
+    from podium.engines.conductor.connection import Connection
+
     connection = connection_of(run)
-    if connection is None or run.provider != CONDUCTOR:
+    if not isinstance(connection, Connection):
         return
     _require_client(run.provider)
     from podium.engines.conductor.removing import remove_executions
 
-    await remove_executions(run, connection, await store.store_id())  # type: ignore[arg-type]
+    await remove_executions(run, connection, await store.store_id())
 
 
 def check_run(

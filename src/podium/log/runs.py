@@ -1,6 +1,7 @@
 """Runs as a store knows them: whose they are, where they stand, and how to find them."""
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -80,6 +81,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def provider(self) -> str:
         """The engine that carries it."""
         return self.engine.provider if self.engine is not None else LOCAL
+
+    @property
+    def engine_facts(self) -> dict[str, Any]:
+        """What the engine that carries it kept with it when it was created: its server and queues."""
+        facts = msgspec.json.decode(self.metadata).get(self.provider)
+        return facts if isinstance(facts, dict) else {}
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from podium.engines.conductor.executions import Executions
 from podium.engines.conductor.folding import FoldedRuns
 from podium.engines.conductor.keeping import KeptRuns
 from podium.engines.conductor.names import Domain, Names
-from podium.engines.conductor.site import Site, parked_owner
+from podium.engines.conductor.site import Site, UnknownRuns, parked_owner
 from podium.engines.conductor.slots import Slots
 from podium.engines.creation import create_run
 from podium.engines.hosting import prepare_for_worker
@@ -112,6 +112,7 @@ class Place:
             signal,
             lambda _: None,
             lambda work: work.close(),
+            UnknownRuns(),
         )
         return KeptRuns(site)
 

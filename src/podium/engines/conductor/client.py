@@ -129,11 +129,6 @@ class ConductorClient:
         found = self._transport.decode(answer, _Summaries).bulk_successful_results
         return {one.workflow_id: one for one in found}
 
-    async def running(self, workflow: str, version: int) -> list[str]:
-        """The ids of all executions that are RUNNING or PAUSED."""
-        path = f"/api/workflow/running/{_part(workflow)}"
-        return await self._transport.get(path, list[str], {"version": str(version)})
-
     async def correlated(
         self, workflow: str, correlation_id: str, *, closed: bool = False, tasks: bool = False
     ) -> list[Execution]:
@@ -141,15 +136,6 @@ class ConductorClient:
         params = {"includeClosed": _flag(closed), "includeTasks": _flag(tasks)}
         path = f"/api/workflow/{_part(workflow)}/correlated/{_part(correlation_id)}"
         return await self._transport.get(path, list[Execution], params)
-
-    async def correlated_with(
-        self, workflow: str, correlation_ids: Sequence[str], *, closed: bool = False, tasks: bool = False
-    ) -> dict[str, list[Execution]]:
-        """As `correlated`, for many ids in one call; every id has an entry."""
-        params = {"includeClosed": _flag(closed), "includeTasks": _flag(tasks)}
-        path = f"/api/workflow/{_part(workflow)}/correlated"
-        answer = await self._transport.send("POST", path, params=params, body=list(correlation_ids))
-        return self._transport.decode(answer, dict[str, list[Execution]])
 
     async def pause(self, execution: str) -> bool:
         """False if it has ended or was deleted. A task that is scheduled already is still handed out."""
@@ -166,7 +152,7 @@ class ConductorClient:
         return answer.is_success
 
     async def terminate(self, execution: str, reason: str) -> bool:
-        """False if it was deleted. One that has ended stays as it is, and a paused one has to be resumed first."""
+        """False if it was deleted. One that has ended stays as it is."""
         answer = await self._transport.send(
             "DELETE", _of(execution), params={"reason": reason}, no=(_NOT_FOUND, _CONFLICT)
         )
@@ -175,17 +161,6 @@ class ConductorClient:
     async def retry(self, execution: str) -> bool:
         """Let an execution that failed or was terminated run again. False if it is open, completed or deleted."""
         answer = await self._transport.send("POST", f"{_of(execution)}/retry", no=(_NOT_FOUND, _CONFLICT))
-        return answer.is_success
-
-    async def decide(self, execution: str) -> bool:
-        """Let the server look now whether a worker has not answered in time. False if it was deleted.
-
-        It looks by itself once, when the response timeout has passed since the poll. After a heartbeat that is too
-        early, and the next time may be minutes later.
-        """
-        answer = await self._transport.send(
-            "PUT", f"/api/workflow/decide/{_part(execution)}", no=(_NOT_FOUND, _CONFLICT)
-        )
         return answer.is_success
 
     async def remove(self, execution: str) -> bool:
@@ -236,14 +211,8 @@ class ConductorClient:
         body |= {"outputData": output or {}, "workerId": worker or task.worker_id or ""}
         if reason is not None:
             body["reasonForIncompletion"] = reason
-        return await self._update(task, body)
-
-    async def extend(self, task: Task) -> bool:
-        """A heartbeat of the worker that holds the task: the response timeout counts from now. See `decide`.
-
-        False if the task was deleted. One that has ended is left alone.
-        """
-        return await self._update(task, {"status": IN_PROGRESS, "extendLease": True})
+        body |= {"taskId": task.task_id, "workflowInstanceId": task.workflow_instance_id}
+        return (await self._transport.send("POST", "/api/tasks", body=body, no=(_NOT_FOUND,))).is_success
 
     async def log(self, task_id: str, line: str) -> None:
         """A line on the page of the task. The server takes one for a task that does not exist, too."""
@@ -255,12 +224,6 @@ class ConductorClient:
     async def poll_data(self, task: str) -> list[PollData]:
         """Which worker polled last, for every domain of the task's queue."""
         return await self._transport.get("/api/tasks/queue/polldata", list[PollData], {"taskType": task})
-
-    async def _update(self, task: Task, body: Mapping[str, Any]) -> bool:
-        ids = {"taskId": task.task_id, "workflowInstanceId": task.workflow_instance_id}
-        return (
-            await self._transport.send("POST", "/api/tasks", body={**ids, **body}, no=(_NOT_FOUND,))
-        ).is_success
 
 
 class _Tasks(msgspec.Struct):

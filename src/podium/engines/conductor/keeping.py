@@ -31,7 +31,6 @@ class KeptRuns:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._kept: dict[RunId, KeptRun] = {}
-        self._unknown: set[RunId] = set()
         self._is_closed = False
 
     def __contains__(self, run_id: RunId) -> bool:
@@ -53,9 +52,7 @@ class KeptRuns:
         try:
             run = await self._site.parts.store.get_run(run_id)
         except RunNotFound as error:
-            if run_id not in self._unknown:
-                _LOG.warning("%s; its task is given back, for a worker with another store", error)
-                self._unknown.add(run_id)
+            self._site.unknown.log(run_id, error)
             return await self._give_back(task, UNKNOWN_SECONDS)
         if run.status in TERMINAL:
             return await self._report_end(run, task)

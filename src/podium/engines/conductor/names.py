@@ -11,7 +11,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from podium.log.engines import CONDUCTOR
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine.machine import RULES_VERSION
@@ -35,12 +34,6 @@ def run_id_of(workflow_id: str) -> RunId | None:
 def signal_id(execution: str, change: str) -> str:
     """Of the signal for a change that was made in Conductor: the same change is the same signal."""
     return str(uuid5(NAMESPACE_URL, f"podium:conductor:{execution}:{change}"))
-
-
-def engine_facts(run: Run) -> dict[str, Any]:
-    """What was kept with the run when it was created."""
-    facts = msgspec.json.decode(run.metadata).get(CONDUCTOR)
-    return facts if isinstance(facts, dict) else {}
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -80,7 +73,7 @@ class Domain(msgspec.Struct, frozen=True):
     @classmethod
     def of_run(cls, run: Run) -> "Domain | None":
         """As it was kept when the run was created."""
-        kept = engine_facts(run).get("domain")
+        kept = run.engine_facts.get("domain")
         return msgspec.convert(kept, cls) if kept is not None else None
 
     def facts(self) -> dict[str, Any]:

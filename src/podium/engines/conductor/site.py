@@ -1,5 +1,6 @@
 """What a worker of Conductor has for all of its runs, and what it says to the server about any of them."""
 
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
@@ -23,12 +24,14 @@ from podium.engines.conductor.names import Domain, workflow_id
 from podium.engines.conductor.slots import Slots
 from podium.engines.opening import Opening
 from podium.engines.parts import LocalParts
+from podium.errors import RunNotFound
 from podium.log.engines import CONDUCTOR
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.runtime import holders
 from podium.runtime.attempts import Attempts
 
+_LOG: Final = logging.getLogger(__name__)
 # No longer than the server waits for a worker that does not answer.
 RUN_LEASE: Final = timedelta(seconds=8)
 # For how long a task is a worker's after its last heartbeat.
@@ -47,6 +50,19 @@ _WISHES: Final = {
 SendSignal = Callable[[Run, str, str, str], Awaitable[bool]]
 
 
+class UnknownRuns:
+    """Runs that this store does not have: their tasks are for a worker with another store."""
+
+    def __init__(self) -> None:
+        self._logged: set[RunId] = set()
+
+    def log(self, run_id: RunId, error: RunNotFound) -> None:
+        """Once for each run, however often its task is delivered."""
+        if run_id not in self._logged:
+            _LOG.warning("%s; its task is given back, for a worker with another store", error)
+            self._logged.add(run_id)
+
+
 class Site(msgspec.Struct, frozen=True):
     """What a worker has for all of its runs."""
 
@@ -62,6 +78,7 @@ class Site(msgspec.Struct, frozen=True):
     on_kept: Callable[[RunId], None]
     # Something that is under way until it ends, whatever becomes of the run here.
     beside: Callable[[Coroutine[Any, Any, None]], None]
+    unknown: UnknownRuns
 
 
 def parked_owner(run_id: str) -> str:

@@ -24,6 +24,7 @@ from podium.engines.conductor.site import (
     UNKNOWN_SECONDS,
     SendSignal,
     Site,
+    UnknownRuns,
     beat,
 )
 from podium.engines.conductor.slots import Slots
@@ -36,7 +37,6 @@ from podium.engines.parts import LocalParts
 from podium.engines.worker_names import worker_name
 from podium.errors import PodiumError, RunNotFound, StoreUnavailable
 from podium.log.engines import CONDUCTOR
-from podium.log.ids import RunId
 from podium.runtime.attempts import AttemptNotStarted, Attempts
 from podium.runtime.engine_attempt import WorkerStopped
 from podium.runtime.followed_views import FollowedViews
@@ -73,8 +73,6 @@ class ConductorWorker:
         self._drain = drain
         self._name = worker_name()
         self._under_way: set[asyncio.Task[None]] = set()
-        # Runs that this store does not have: mentioned once.
-        self._unknown: set[RunId] = set()
 
     async def serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
         """Until `stop` is set; attempts that do not end within the time to drain are left to other workers."""
@@ -109,6 +107,7 @@ class ConductorWorker:
             self._signal,
             views.follow,
             self._launch,
+            UnknownRuns(),
         )
 
     async def _serve(
@@ -201,9 +200,7 @@ class ConductorWorker:
             refusal = f"{error.code}: {error}"
             return lambda: update(task, FAILED_FOR_GOOD, reason=refusal)
         except RunNotFound as error:
-            if named[0] not in self._unknown:
-                _LOG.warning("%s; its task is given back, for a worker with another store", error)
-                self._unknown.add(named[0])
+            site.unknown.log(named[0], error)
             return lambda: update(task, IN_PROGRESS, callback_after=UNKNOWN_SECONDS)
         except (AttemptNotStarted, PodiumError) as error:
             _LOG.warning("an attempt is given back: %s", error)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.log.engines import TEMPORAL, temporal_workflow_id
+from podium.log.engines import temporal_workflow_id
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.machine.machine import RULES_VERSION
@@ -31,12 +31,6 @@ def run_id_of(workflow_id: str) -> RunId | None:
     if not workflow_id.startswith(_WORKFLOW_PREFIX):
         return None
     return RunId(workflow_id.removeprefix(_WORKFLOW_PREFIX))
-
-
-def engine_facts(run: Run) -> dict[str, Any]:
-    """What was kept with the run when it was created."""
-    facts = msgspec.json.decode(run.metadata).get(TEMPORAL)
-    return facts if isinstance(facts, dict) else {}
 
 
 def _common(queue: str) -> str:
@@ -76,7 +70,7 @@ class Queues(msgspec.Struct, frozen=True):
     @classmethod
     def of_run(cls, run: Run) -> "Queues | None":
         """As they were kept when the run was created."""
-        kept = engine_facts(run).get("queues")
+        kept = run.engine_facts.get("queues")
         return msgspec.convert(kept, cls) if kept is not None else None
 
     def facts(self) -> dict[str, Any]:
