@@ -53,7 +53,7 @@ check: $(VENV)/dev
 	$(PYTEST) -n $(WORKERS) -q tests/unit tests/messages tests/acceptance/test_readme.py
 
 test: check
-	$(PYTEST) -n $(WORKERS) -q tests --ignore=tests/unit --ignore=tests/messages --deselect tests/acceptance/test_readme.py
+	$(PYTEST) -n $(WORKERS) -q tests --ignore=tests/unit --ignore=tests/messages --deselect tests/acceptance/test_readme.py --durations=25 --durations-min=5
 
 bench: $(VENV)/dev
 	$(BIN)/python -m bench

@@ -28,6 +28,7 @@ _BENCHMARKS = (
     "agents",
     "temporal",
     "conductor",
+    "conductor_waiting",
 )
 
 

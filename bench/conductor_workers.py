@@ -84,12 +84,14 @@ class Podium:
         await self.client.close()
         await self.store.close()
 
-    async def create(self, plan: Plan) -> RunId:
-        return await self._engine.create(RunRequest(plan))
+    async def start(self, plan: Plan) -> tuple[RunId, str]:
+        """The run, and its execution."""
+        run_id = await self._engine.create(RunRequest(plan))
+        return run_id, await self._executions.start(run_id, _domain())
 
     async def perform(self, plan: Plan) -> tuple[float, RunId]:
         """Seconds from the start to Conductor's COMPLETED, as for workflows that are written by hand."""
-        run_id = await self.create(plan)
+        run_id = await self._engine.create(RunRequest(plan))
         began = time.perf_counter()
         execution = await self._executions.start(run_id, _domain())
         while (found := await self.client.execution(execution)) is not None and found.is_open:

@@ -72,6 +72,15 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "CN04",
+        "a run that has moved since is taken for one that waits",
+        swap(
+            f"{_CONDUCTOR}/reconciling.py:Reconciler._look_at",
+            "await self._still_waits(run)",
+            "await self._waits(run)",
+        ),
+    ),
+    fault(
+        "CN04",
         "a pause in Conductor is undone",
         drop(f"{_CONDUCTOR}/kept_run.py:KeptRun._pause_or_resume", "await wish(...)"),
     ),

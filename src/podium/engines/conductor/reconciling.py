@@ -53,12 +53,15 @@ class Reconciler:
         return domain is not None and domain.name == self._site.domain.name
 
     async def _look_at(self, runs: Sequence[Run]) -> None:
-        waiting = [run for run in runs if run.identity.run_id not in self._kept and await self._waits(run)]
-        known = [execution for run in waiting if (execution := self._execution_of(run))]
+        """The server is asked first, about all of them: the store only has to be asked where something differs."""
+        others = [run for run in runs if run.identity.run_id not in self._kept]
+        known = [execution for run in others if (execution := self._execution_of(run))]
         found = await self._site.client.executions(known) if known else {}
-        for run in waiting:
+        for run in others:
+            shown = found.get(self._execution_of(run))
             try:
-                await self._compare(run, found.get(self._execution_of(run)) or await self._look_for(run))
+                if not _agree(run, shown) and await self._still_waits(run):
+                    await self._compare(run, shown or await self._look_for(run))
             except PodiumError as error:
                 _LOG.warning("run %s could not be looked after: %s", run.identity.run_id, error)
 
@@ -79,6 +82,10 @@ class Reconciler:
         held = await self._store.held_lease(run.identity.run_id)
         return held is None or not held.is_live or held.lease.owner == parked_owner(run.identity.run_id)
 
+    async def _still_waits(self, run: Run) -> bool:
+        """No worker has it, and none has moved it since it was read."""
+        return await self._waits(run) and (await self._store.get_run(run.identity.run_id)).head == run.head
+
     async def _is_as_before(self, run: Run, found: Execution | Summary) -> bool:
         """No worker has had the run since, and the change was not a worker's that gives the run an execution."""
         await asyncio.sleep(_SETTLED_SECONDS)
@@ -98,9 +105,7 @@ class Reconciler:
             if is_terminated_by_hand(found):
                 await wish(self._site, run, found)
             await self._site.executions.revive(run, self._site.domain)
-        elif (found.status == PAUSED) != (run.status is RunStatus.PAUSED) and await self._is_as_before(
-            run, found
-        ):
+        elif not _agree(run, found) and await self._is_as_before(run, found):
             await self._pause_or_resume(run, found)
 
     async def _pause_or_resume(self, run: Run, found: Execution | Summary) -> None:
@@ -126,3 +131,10 @@ class Reconciler:
             _LOG.warning("run %s could not be woken: %s", run_id, error)
             return False
         return True
+
+
+def _agree(run: Run, shown: Execution | Summary | None) -> bool:
+    """Conductor shows an open run as what it is."""
+    if shown is None or shown.status not in OPEN_STATUSES:
+        return False
+    return (shown.status == PAUSED) == (run.status is RunStatus.PAUSED)
