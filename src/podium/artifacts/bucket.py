@@ -73,7 +73,7 @@ class S3Bucket:
 
 
 def _address_of(ref: ArtifactRef) -> S3Address | None:
-    """Where the store begins that has given the artifact its URI: before the two parts of its SHA-256."""
+    """Where the store starts that has given the artifact its URI: before the two parts of its SHA-256."""
     found = _URI.fullmatch(ref.uri)
     if found is None or found["folder"] + found["name"] != ref.sha256:
         return None

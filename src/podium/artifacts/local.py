@@ -180,7 +180,7 @@ class LocalArtifacts:
     # --- around it -------------------------------------------------------------------------------
 
     async def _blocks(self, ref: ArtifactRef, path: Path) -> AsyncIterator[bytes]:
-        # Opened for each block anew: an artifact never changes, and a reader that goes away leaves nothing open.
+        # Opened for each block again: an artifact never changes, and a reader that goes away leaves nothing open.
         at = 0
         while block := await self._do_with(ref, self._files.read, path, at, BLOCK_BYTES):
             yield block

@@ -1,6 +1,6 @@
 """Blocking work beside the event loop, never abandoned half-way.
 
-`asyncio.to_thread` returns at once when it is cancelled, while its thread goes on: the caller would then close or
+`asyncio.to_thread` returns at once when it is cancelled, while its thread continues: the caller would then close or
 remove a file that is still being written. Here a cancelled caller waits until the thread has come back.
 """
 

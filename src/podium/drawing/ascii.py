@@ -1,4 +1,4 @@
-"""For terminals: one step after the other, indented by what they stand in, each with its ways on.
+"""For terminals: one step after the other, indented by what they are in, each with its ways on.
 
     [Lint Code]  command: npm run lint
         success --> Type Check
@@ -37,7 +37,7 @@ class _Writer:
                 self._waits_for[arrow.target].append(arrow.source)
         boxes = list(picture.every_box())
         self._name = {box.number: box.name for box in boxes}
-        # Arrows lead back when their target stands further up on the page.
+        # Arrows lead back when their target is further up on the page.
         self._line = {box.number: line for line, box in enumerate(boxes)}
 
     def lines(self) -> Iterator[str]:

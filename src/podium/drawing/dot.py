@@ -1,6 +1,6 @@
 """The language of Graphviz.
 
-Texts stand in quotes with backslashes doubled, so that neither a quote nor Graphviz's own escapes (`\\N`, `\\l`) mean
+Texts are in quotes with backslashes doubled, so that neither a quote nor Graphviz's own escapes (`\\N`, `\\l`) mean
 anything in them. An arrow to a box that holds others is drawn to an unseen point in it and cut off at its frame.
 """
 

@@ -1,7 +1,7 @@
-"""Where everything of a picture stands, in pixels.
+"""Where everything of a picture is, in pixels.
 
 A list of steps is laid out in rows from top to bottom: each box below all that lead to it (longest paths, the waves of
-`plan/graph.py`), once the arrows that lead back are set aside. Inside a row boxes stand near those that lead to them.
+`plan/graph.py`), once the arrows that lead back are set aside. Inside a row boxes are near those that lead to them.
 Lists inside boxes are laid out first and then moved as a whole, so a box encloses its own and no others.
 
 Arrows never cross a box, by construction:
@@ -31,7 +31,7 @@ LINE: Final = 17
 _PADDING: Final = 12
 _BESIDE: Final = 32  # between boxes of a row
 _GAP: Final = 48  # between rows
-_LABEL: Final = 18  # the part of a gap, right below a row, where labels stand
+_LABEL: Final = 18  # the part of a gap, right below a row, where labels are
 _TRACK: Final = 9  # between lines in a gap, and between lanes
 _TIP: Final = 12  # the part of a gap where only arrow heads are
 _ASIDE: Final = 9
@@ -57,7 +57,7 @@ class PlacedExit:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBox:
-    """A box; of one that holds others, the lines stand at its top."""
+    """A box; of one that holds others, the lines are at its top."""
 
     box: Box
     depth: int
@@ -169,7 +169,7 @@ class _Item:
     width: int = 0
     height: int = 0
     exits: list[tuple[Exit, str, int]] = field(default_factory=list)
-    # Where it stands in its list.
+    # Where it is in its list.
     x: int = 0
     y: int = 0
 
@@ -278,10 +278,10 @@ def _leading_back(size: int, ways: Iterable[_Way]) -> set[_Way]:
 
 
 def _ordered(size: int, ways: Sequence[_Way]) -> list[list[int]]:
-    """Layers, and in each the order in which boxes stand near those they are connected with."""
+    """Layers, and in each the order in which boxes are near those they are connected with."""
     before: list[list[int]] = [[] for _ in range(size)]
     after: list[list[int]] = [[] for _ in range(size)]
-    # Of what one box leads to, the first (success) stands on the left.
+    # Of what one box leads to, the first (success) is on the left.
     rank = [0] * size
     for way in ways:
         rank[way.target] = max(rank[way.target], len(after[way.source]))
@@ -312,7 +312,7 @@ def _ordered(size: int, ways: Sequence[_Way]) -> list[list[int]]:
 
 
 def _lowered(layers: list[list[int]], ways: Sequence[_Way], after: list[list[int]]) -> list[list[int]]:
-    """What more boxes wait for than it waits for itself stands right above the first of them: arrows stay short."""
+    """What more boxes wait for than it waits for itself is right above the first of them: arrows stay short."""
     weight: Counter[int] = Counter()
     for way in ways:
         if not way.arrow.implied:
@@ -363,7 +363,7 @@ def _place_in_rows(rows: list[list[int]], items: list[_Item], ways: Sequence[_Wa
                 item.x = wanted if right is None else max(right, wanted)
                 pushed.append(item.x - wanted)
             right = item.x + item.whole_width + _BESIDE
-        # What was pushed to the right comes back on average, so that the row stands below what leads to it.
+        # What was pushed to the right comes back on average, so that the row is below what leads to it.
         first, last = items[row[0]], items[row[-1]]
         shift = sum(pushed) // len(pushed) if pushed else (first.x + last.x + last.width) // 2
         for box in row:
@@ -520,7 +520,7 @@ class _Router:
     # --- heights ----------------------------------------------------------------------------------
 
     def _heights(self, used: Counter[int]) -> tuple[list[int], int]:
-        """Where each gap begins, and where all ends."""
+        """Where each gap starts, and where all ends."""
         gaps = [0]
         y = used[0] * _TRACK + _TIP if used[0] else 0
         last = len(self._rows) - 1

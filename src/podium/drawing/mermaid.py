@@ -1,6 +1,6 @@
 """Mermaid flowcharts, which GitHub and many wikis show.
 
-Texts stand in quotes, with every character that Mermaid or Markdown could read as syntax as an entity (`#60;`).
+Texts are in quotes, with every character that Mermaid or Markdown could read as syntax as an entity (`#60;`).
 """
 
 import re
@@ -18,7 +18,7 @@ _SHAPES: Final = {
     "agent": ("(", ")"),
 }
 _SYNTAX: Final = re.compile(r"[^\w\s,:/()=.-]", re.ASCII)
-# At the beginning of a label these would begin a list.
+# At the start of a label these would start a list.
 _LIST: Final = re.compile(r"^\s*(?:[-]|\d+[.)])")
 _LONGEST: Final = 80
 

@@ -66,7 +66,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A step, or where a workflow begins or ends."""
+    """A step, or where a workflow starts or ends."""
 
     number: int
     # What a step is, in the words of the language; or start, end, finally.

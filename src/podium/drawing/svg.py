@@ -135,7 +135,7 @@ def _exit(placed: PlacedBox, exit_: PlacedExit) -> Iterator[str]:
     implied = " implied" if exit_.exit.implied else ""
     bad = " bad" if exit_.exit.kind == "error" else ""
     y = exit_.y + exit_.height // 2
-    # A low box with many ways out: the lines that would miss its side begin at its lower corner.
+    # A low box with many ways out: the lines that would miss its side start at its lower corner.
     begin = min(y, placed.y + placed.height - 6)
     yield f'<path class="line{implied}" d="M{placed.x + placed.width} {begin} {exit_.x} {y}"/>'
     yield (

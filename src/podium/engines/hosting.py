@@ -44,7 +44,7 @@ class PreparedRun(msgspec.Struct, frozen=True):
     directory: RunDirectory
     # What the run was asked for with.
     asked: RunQueued
-    # What `${run.X}` stands for.
+    # What `${run.X}` means.
     facts: dict[str, Any]
     host: TaskHost
     earlier: EarlierRun

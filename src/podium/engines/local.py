@@ -309,7 +309,7 @@ class LocalEngine:
         state: StateFile,
         journal: Journal,
     ) -> Iterator[Coroutine[Any, Any, None]]:
-        """What goes on while the run is driven."""
+        """What happens while the run is driven."""
         parts, run_id = self._parts, session.reopening.run_id
         yield session.keeper.keep(driver)
         yield session.lock.refresh()

@@ -203,7 +203,7 @@ class Opening:
         return None if await prepared.earlier.start(start, lease, world) else start
 
     async def _record(self, run: Run, lease: Lease, report: ValidationReport) -> None:
-        """What this engine has for the plan, before anything of the run begins."""
+        """What this engine has for the plan, before anything of the run starts."""
         payload = encode_payload(msgspec.to_builtins(report))
         write = new_event(run.identity, EventType.RUN_VALIDATION_REPORT, self._parts.now(), payload)
         await self._store.append(lease.run_id, [write], fence=lease.fence)

@@ -1,4 +1,4 @@
-"""What an expression means, given what its references stand for.
+"""What an expression means, given the values of its references.
 
 A tree is compiled once into functions and then evaluated as often as one likes. Evaluation is total: it gives a
 value or raises EvaluationError, whatever the values are, and its work is limited.
@@ -100,7 +100,7 @@ def is_numeric_text(text: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value in a message: what it is, and how it begins."""
+    """A value in a message: what it is, and how it starts."""
     match value:
         case None:
             return "null"

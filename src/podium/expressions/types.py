@@ -1,7 +1,7 @@
 """Expressions, templates and conditions as data: the form in which a plan carries what people wrote.
 
 A plan holds trees, not text: whoever runs it needs no parser, and a value can never become syntax. In JSON a node
-is a list that begins with its kind, and everything else is a literal:
+is a list that starts with its kind, and everything else is a literal:
 
     ${context.branch} == 'main'        ["compare", ["ref", ["context", "branch"], null, false], [["==", "main"]]]
     Hello ${item:-you}                 ["template", ["Hello ", ["ref", ["item"], "you", false]]]

@@ -37,7 +37,7 @@ def condition_of(node: Node, names: Names) -> Condition:
         return bool(node.value)
     assert isinstance(node, Mapping)
     if not node.entries:
-        return False  # what stood there was reported
+        return False  # what was there was reported
     key, entry = next(iter(node.entries.items()))
     value = entry.value
     match key:

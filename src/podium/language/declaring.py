@@ -33,7 +33,7 @@ from podium.text import quoted
 
 # What a name may not contain (D03): these are syntax in references and paths.
 _NOT_IN_NAMES: Final = lazy_pattern(r"""[.\[\]{}"|/#]|:-""")
-# Names with a meaning; others may not begin with an underscore.
+# Names with a meaning; others may not start with an underscore.
 START: Final = "_start"
 ERROR: Final = "_error"
 _BODIES: Final[dict[str, ScopeKind]] = {
@@ -59,7 +59,7 @@ class WorkflowContext(msgspec.Struct):
     # What a list of the workflow itself does with an outcome that nothing handles.
     discipline: Discipline
     call: CallBody
-    # Where each step stands, by its path.
+    # Where each step is, by its path.
     places: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
 
 
@@ -271,7 +271,7 @@ def _needs(scope: Scope, context: WorkflowContext) -> list[list[int]]:
 
 
 def _meant_dependency(name: str, step: Declared) -> str:
-    """What to depend on instead: the step of this list that the named one stands in, or one with a similar name."""
+    """What to depend on instead: the step of this list that the named one is in, or one with a similar name."""
     # Not all steps are declared yet: only this list is searched.
     inner = dict(steps_inside(step.scope)).get(name)
     while inner is not None and inner.scope is not step.scope:

@@ -31,7 +31,7 @@ class Severity(StrEnum):
 
 
 class Diagnostic(msgspec.Struct, frozen=True):
-    """One problem: what it is, where it stands, and what would be right."""
+    """One problem: what it is, where it is, and what would be right."""
 
     code: Code
     severity: Severity
@@ -64,7 +64,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
                 self.excerpt[self.column - 1 : self.end_column - 1],
             )
             gutter = " " * max(0, 5 - len(str(self.line)))
-            # Tabs stay tabs, so that the mark stands below the text however wide a tab is shown.
+            # Tabs stay tabs, so that the mark is below the text however wide a tab is shown.
             padding = "".join("\t" if c == "\t" else " " * _width(c) for c in before)
             lines.append(f"{gutter}{self.line} | {visible(self.excerpt)}")
             lines.append(

@@ -8,7 +8,7 @@ a part of the expression. Precedence is Python's, weakest first:
     or    and    not    == != < <= > >= in, not in    + -    * / %    - (sign)
 
 Whatever can be said while the file is read is said then: the first problem ends the reading, with its place in the
-text. What the operators mean, and why, stands in `expressions/evaluate.py`.
+text. What the operators mean, and why, is in `expressions/evaluate.py`.
 """
 
 import re
@@ -117,7 +117,7 @@ _WRITE: Final = {
     "'": "Write ' at its end, or \\' to mean the character itself.",
     '"': 'Write " at its end, or \\" to mean the character itself.',
 }
-# What makes a foreign sign of an operator that stands before it.
+# What makes a foreign sign of an operator that is before it.
 _MAKES_LONGER: Final = frozenset("=*/<>")
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in"})
 _CONSTANTS: Final[dict[str, Literal_]] = {
@@ -135,7 +135,7 @@ class _Lexer:
         self._text = text
 
     def token(self, at: int) -> _Token:
-        """The token that begins at `at` or after blanks there."""
+        """The token that starts at `at` or after blanks there."""
         found = _TOKEN.match(self._text, at)
         assert found is not None  # `other` takes every character, `end` the end
         group = found.lastgroup
@@ -230,7 +230,7 @@ def _number(written: str, start: int) -> int | float:
 
 
 class _Typed(msgspec.Struct, frozen=True, gc=False):
-    """A part of the tree while it is being built: what is known about its value, and where it stands."""
+    """A part of the tree while it is being built: what is known about its value, and where it is."""
 
     tree: Expression
     kinds: Kinds
@@ -296,7 +296,7 @@ class _Parser:
         raise self._unexpected()
 
     def _expression(self, weakest: int) -> _Typed:
-        """What stands here, with every operator that binds more strongly than `weakest`."""
+        """What is here, with every operator that binds more strongly than `weakest`."""
         # An operand of an operand of an operand: at most two for each level of the tree.
         self._operands += 1
         if self._operands > 2 * DEEPEST:
@@ -388,7 +388,7 @@ class _Parser:
         return self._node(tree, function.gives, name, close, arguments)
 
     def _until(self, close: str, opened: _Token) -> tuple[list[_Typed], _Token]:
-        """Expressions between commas, up to the bracket that closes them. A comma may stand after the last."""
+        """Expressions between commas, up to the bracket that closes them. A comma may be after the last."""
         self._nest(opened)
         items: list[_Typed] = []
         while not self._is_next(close):

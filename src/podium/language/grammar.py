@@ -658,7 +658,7 @@ _TASK: Final = _RETRIED | {
     "idempotent", "on_doubt", "secrets", "env", "env_allow", "output_file", "capture", "expect", "limits", "cache",
 }  # fmt: skip
 _PROCESS: Final = _TASK | {"env_policy", "workdir", "keep_children", "input_file"}
-# What may stand beside each action.
+# What may be beside each action.
 BESIDE: Final = {
     "command": _EVERY_STEP | _PROCESS | {"command", "shell"},
     "agent": _EVERY_STEP

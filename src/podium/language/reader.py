@@ -107,7 +107,7 @@ def _characters_are_allowed(source: Source, report: Report) -> bool:
     return False
 
 
-# What has begun: whether it is a mapping (else a list), where, and its items; of a mapping keys and values by turns.
+# What has started: whether it is a mapping (else a list), where, and its items; of a mapping keys and values by turns.
 _Open: TypeAlias = tuple[bool, int, list[Node]]
 
 
@@ -276,7 +276,7 @@ class _Composer:
         )
 
     def _refuse_anchor_and_tag(self, event: yaml.NodeEvent, start: int) -> None:
-        # Either may stand before the other, and both before the value.
+        # Either may be before the other, and both before the value.
         if event.anchor is not None and not isinstance(event, yaml.AliasEvent):
             at = self._source.text.find(f"&{event.anchor}", start)
             self._report.error(
@@ -316,7 +316,7 @@ class _Composer:
                 f" {error.context} that started in line {self._source.position(min(began, len(text))).line}"
             )
             if at >= len(text.rstrip()):
-                # Something was never ended: where it began tells more than the end of the file.
+                # Something was never ended: where it started tells more than the end of the file.
                 at = began
         at = min(at, len(text))
         line = self._source.line(self._source.position(at).line)
@@ -365,7 +365,7 @@ _INTEGER = lazy_pattern(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = lazy_pattern(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = lazy_pattern(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _NUMBER_BEGINS = frozenset("+-.0123456789")
-# How a plain scalar begins that may be something else than text.
+# How a plain scalar starts that may be something else than text.
 _MEANS_MORE = _NUMBER_BEGINS | {word[:1] for word in _WORDS}
 
 

@@ -27,7 +27,7 @@ Resolve: TypeAlias = Callable[[Reference, int, int], tuple[Reference, Kinds]]
 
 
 class Place(Enum):
-    """Where a text stands: what becomes of a secret there."""
+    """Where a text is: what becomes of a secret there."""
 
     PRIVATE = auto()  # only the child sees it: env, headers
     ARGUMENT = auto()  # everybody on the machine sees it: argv
@@ -117,7 +117,7 @@ _MEANT: Final = {
     "returncode": "exit_code",
     "ok": "exit_code",
 }
-# What never stands in a name, and shows that an expression was meant.
+# What is never in a name, and shows that an expression was meant.
 _OPERATORS: Final = ("(", ")", " + ", " - ", " * ", " == ", " != ", " < ", " > ", " and ", " or ")
 _SUMMARY: Final = (
     "count",
@@ -239,7 +239,7 @@ class _Resolving:
         first = self._path[0]
         scope: Scope | None = self._names.scope
         while scope is not None:
-            # The variable of a loop stands before everything else: that is what shadowing means.
+            # The variable of a loop is before everything else: that is what shadowing means.
             if scope.variable == first:
                 return Kinds.ANY
             scope = scope.outer
@@ -608,7 +608,7 @@ def not_visible(name: str, found: NotVisible, names: Names, ask: str) -> tuple[s
     if step is names.step:
         return f"the step {quoted(name)} has not run when this is asked.", "Name a step that it depends on."
     visible = list(names.scope.outwards())
-    # The step that is known here, and that the other one stands in.
+    # The step that is known here, and that the other one is in.
     outer = step
     while outer.scope.owner is not None and outer.scope not in visible:
         outer = outer.scope.owner

@@ -28,7 +28,7 @@ class Mistake(NamedTuple):
 def mistakes_of(schema: Any) -> list[Mistake]:
     """Everything that keeps it from being a JSON Schema, from the outside inwards."""
     found: list[Mistake] = []
-    # Not by recursion: nobody has bounded the depth of a schema that stands in a file of its own.
+    # Not by recursion: nobody has bounded the depth of a schema that is in a file of its own.
     to_read: deque[tuple[NodePath, Any]] = deque([((), schema)])
     while to_read:
         path, one = to_read.popleft()
@@ -74,7 +74,7 @@ _SINGLE: Final = frozenset(
     }
 )  # fmt: skip
 
-# Where below the schema it stands, what is wrong, what to write.
+# Where below the schema it is, what is wrong, what to write.
 _Wrong = tuple[NodePath, str, str]
 
 

@@ -1,7 +1,7 @@
-"""Where a character of a YAML value stands in the file.
+"""Where a character of a YAML value is in the file.
 
 Templates and expressions are parsed as values; their problems have to be shown in the text people wrote, where
-quotes, escapes, indentation and folded lines stand in between. Only messages need this, so the scalar is read a
+quotes, escapes, indentation and folded lines are in between. Only messages need this, so the scalar is read a
 second time then, instead of keeping a place for every character of every file.
 """
 
@@ -13,7 +13,7 @@ from podium.language.source import Source
 from podium.language.tree import Scalar
 from podium.patterns import lazy_pattern
 
-# Where something begins and ends in the file.
+# Where something starts and ends in the file.
 _Span: TypeAlias = tuple[int, int]
 
 # Blanks and line breaks; of what is folded only the breaks count.
@@ -64,7 +64,7 @@ def _in_flow(text: str, scalar: Scalar, style: str) -> Iterator[_Span]:
 
 
 def _folded(text: str, start: int, end: int) -> Iterator[_Span]:
-    """Blanks in a line stand for themselves; one line break is a space, of several each but the first is a break."""
+    """Blanks in a line mean themselves; one line break is a space, of several each but the first is a break."""
     breaks = [found.span() for found in _BREAK.finditer(text, start, end)]
     if not breaks:
         yield from ((at, at + 1) for at in range(start, end))
@@ -73,12 +73,12 @@ def _folded(text: str, start: int, end: int) -> Iterator[_Span]:
 
 
 def _in_block(text: str, scalar: Scalar, value: str) -> Iterator[_Span]:
-    """The places in a block of lines: what is not blank stands there in the same order, once each."""
+    """The places in a block of lines: what is not blank is there in the same order, once each."""
     at = text.find("\n", scalar.start) + 1
     for character in value:
         space = _SPACE.match(text, at, scalar.end)
         if character in " \t\r\n":
-            # Blanks may be indentation or folded; inside a line they stand for themselves.
+            # Blanks may be indentation or folded; inside a line they mean themselves.
             yield at, at + 1
             if space is not None and _BREAK.search(text, at, space.end()) is None:
                 at += 1

@@ -48,7 +48,7 @@ class Scope(msgspec.Struct, eq=False):
     listed: list[Declared] = msgspec.field(default_factory=list)
     # Of a graph: what each step depends on, by index. Of a flow None.
     needs: list[list[int]] | None = None
-    # Of the outermost list: what stands in the lists inside, by name; made when it is asked for.
+    # Of the outermost list: what is in the lists inside, by name; made when it is asked for.
     _hidden: dict[str, Declared] | None = None
 
     @property
@@ -119,7 +119,7 @@ def _has_ended_before(found: Declared, asking: Declared, scope: Scope) -> bool:
 
 
 def waits_for(needs: list[list[int]], step: int, wanted: int) -> bool:
-    """Whether `step` begins only after `wanted` has ended, directly or not."""
+    """Whether `step` starts only after `wanted` has ended, directly or not."""
     if wanted in needs[step]:
         return True
     seen, pending = {step}, list(needs[step])

@@ -138,7 +138,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        # What is open: `"`, or `(` for a `$(` or a subshell, inside which quotes start anew.
+        # What is open: `"`, or `(` for a `$(` or a subshell, inside which quotes start again.
         self._open: list[str] = []
         # Here-documents that start with the next line: indented, quoted, delimiter.
         self._due: list[tuple[bool, bool, str]] = []

@@ -1,4 +1,4 @@
-"""What may stand where in a file: shapes, as data.
+"""What may be where in a file: shapes, as data.
 
 The grammar of workflows is a table of shapes (`language/grammar.py`). The loader checks a tree against it here, and
 the JSON Schema for editors is made from the same table, so the two cannot drift apart.
@@ -27,7 +27,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 class Text(_Part, frozen=True):
-    """Text; with `template`, `${...}` in it is meant. `also_numbers`: a number stands for what was written."""
+    """Text; with `template`, `${...}` in it is meant. `also_numbers`: a number means what was written."""
 
     template: bool = False
     also_numbers: bool = False
@@ -66,7 +66,7 @@ class Only(_Part, frozen=True):
 
 class Choice(_Part, frozen=True):
     words: tuple[str, ...]
-    # What an unquoted number stands for: `version: 2.0`.
+    # What an unquoted number means: `version: 2.0`.
     numbers: tuple[tuple[float, str], ...] = ()
 
 
@@ -130,7 +130,7 @@ class Named(_Part, frozen=True):
 
 Shape: TypeAlias = Text | Number | Flag | Only | Choice | Anything | ListOf | MapOf | Either | Record | Named
 
-# Keys beginning with it are the user's own, everywhere.
+# Keys that start with it are the user's own, everywhere.
 OWN_KEY: Final = "x-"
 
 
@@ -244,7 +244,7 @@ class Checker:
         )
 
     def _check_anything(self, node: Node, shape: Anything, name: str) -> bool:
-        """Numbers that would not survive in a plan are refused wherever they stand."""
+        """Numbers that would not survive in a plan are refused wherever they are."""
         match node:
             case Scalar():
                 if (
@@ -487,7 +487,7 @@ def _kinds(shape: Shape) -> tuple[str, ...]:
 
 
 def _inner_keys(shape: Shape, records: MappingOf[str, Record]) -> MappingOf[str, Field]:
-    """The keys of the mapping that may stand there."""
+    """The keys of the mapping that may be there."""
     match shape:
         case Named():
             return records[shape.name].fields
@@ -519,7 +519,7 @@ def _requoted(node: Node, shape: Shape) -> str:
 
 
 def _put_below(node: Node, shape: Shape, records: MappingOf[str, Record]) -> str:
-    """What to write when the value is right, but has to stand one level deeper; nothing otherwise."""
+    """What to write when the value is right, but has to be one level deeper; nothing otherwise."""
     match shape:
         case Record():
             record = shape

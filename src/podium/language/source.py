@@ -1,4 +1,4 @@
-"""A text people wrote, and where things stand in it.
+"""A text people wrote, and where things are in it.
 
 Positions are kept as character offsets, because one integer is all that a node of a large file can afford.
 Lines and columns, which only messages need, are worked out here, the way an editor counts them: lines end

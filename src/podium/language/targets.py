@@ -1,4 +1,4 @@
-"""`on`: where it goes on, and whether one can get there from here."""
+"""`on`: where it continues, and whether one can get there from here."""
 
 from typing import Final
 

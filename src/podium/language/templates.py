@@ -1,4 +1,4 @@
-"""Text with `${...}` in it, and what may stand between the braces.
+"""Text with `${...}` in it, and what may be between the braces.
 
     ${steps.Build Image.iterations[0].output:-none}      path and default
     ${steps["Build Image"].exit_code}                    the same step, quoted; any text can be a quoted part
@@ -27,9 +27,9 @@ MAX_PARTS: Final = 64
 # More than the system lets an argument have (128 KiB) could not be run.
 MAX_COMMAND: Final = 128 * 1024
 
-# Called with every reference and where it stands in the text, from `${` to `}`. Whoever reads a file checks the
+# Called with every reference and where it is in the text, from `${` to `}`. Whoever reads a file checks the
 # name there, reports what is wrong with it, and says what is known about the value; and, if the plan is to have
-# another path than the one that was written (a step's id for its name), with which reference to go on.
+# another path than the one that was written (a step's id for its name), with which reference to continue.
 OnReference: TypeAlias = Callable[[Reference, int, int], Kinds | tuple[Reference, Kinds]]
 
 
@@ -91,14 +91,14 @@ def command_words(text: str, reference: OnReference) -> list[Word]:
 
 
 def parse_reference(text: str, start: int) -> tuple[Reference, int]:
-    """The reference whose `${` stands at `start`, and the offset just after its `}`."""
+    """The reference whose `${` is at `start`, and the offset just after its `}`."""
     if simple := _SIMPLE.match(text, start):
         return Reference(tuple(simple.group(1).split("."))), simple.end()
     path: list[str | int] = []
     default: str | None = None
     spread = False
     at = start + 2
-    # A name is due at the beginning and after a dot; everywhere else a dot, a bracket or the end.
+    # A name is due at the start and after a dot; everywhere else a dot, a bracket or the end.
     name_due = True
     while True:
         if name_due:
@@ -133,14 +133,14 @@ def parse_reference(text: str, start: int) -> tuple[Reference, int]:
 
 
 def resolved(found: Reference, start: int, end: int, reference: OnReference) -> tuple[Reference, Kinds]:
-    """The reference to go on with, and what is known about its value."""
+    """The reference to continue with, and what is known about its value."""
     answer = reference(found, start, end)
     used, kinds = (found, answer) if isinstance(answer, Kinds) else answer
     return used, kinds if used.default is None else kinds | Kinds.TEXT
 
 
 def unescape(text: str, start: int) -> str:
-    """What stands between quotes, without its escapes. `start` is where it stands, for messages."""
+    """What is between quotes, without its escapes. `start` is where it is, for messages."""
     return _ESCAPE.sub(lambda found: _unescaped(found, start), text) if "\\" in text else text
 
 
@@ -415,7 +415,7 @@ def _escaped_piece(text: str, at: int, parts: _Parts) -> int:
         raise ExpressionProblem(
             at, at + 1, "nothing follows the '\\' at the end.", "Write '\\\\' to mean a backslash."
         )
-    # A line that ends in a backslash goes on in the next, as in a shell.
+    # A line that ends in a backslash continues in the next, as in a shell.
     if escaped != "\n":
         parts.write(escaped)
     return at + 2

@@ -1,4 +1,4 @@
-"""A YAML document as a tree that remembers where everything stood.
+"""A YAML document as a tree that remembers where everything was.
 
 The nodes of a large file are many: they are hidden from the garbage collector (`gc=False`), which a tree allows.
 """
@@ -76,7 +76,7 @@ def existing_part(node: Node, path: NodePath) -> NodePath:
 
 
 def mark(node: Node) -> tuple[int, int]:
-    """What to point at when a message is about this node: of a collection, where it begins."""
+    """What to point at when a message is about this node: of a collection, where it starts."""
     match node:
         case Scalar():
             return node.start, node.end

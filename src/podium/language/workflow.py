@@ -81,7 +81,7 @@ class WorkflowReading(msgspec.Struct, frozen=True):
     """What came of reading a file: the plan if it is valid, and every problem."""
 
     plan: Plan | None
-    # Where each step stands in its file, by its path; not part of the plan, so not of its hash.
+    # Where each step is in its file, by its path; not part of the plan, so not of its hash.
     places: MappingOf[str, Position]
     diagnostics: tuple[Diagnostic, ...]
     omitted: int
@@ -158,7 +158,7 @@ class _Reading:
         self.reports: list[Report] = []
         # The files being read, from the outermost to the innermost.
         self._open: list[str] = []
-        # How deep the calls that are open stand, all together.
+        # How deeply the open calls are nested, all together.
         self._depth = 0
         self._describe_depth = False
         # What came of those that are called: a file is read, and complained about, once.
@@ -354,7 +354,7 @@ class _Reading:
         return called
 
     def _compiled(self, file: FoundFile, depth: int) -> _Document | None:
-        # Before it is read: how deep it stands is what bounds everybody who walks the plan.
+        # Before it is read: its depth is what bounds everyone who walks the plan.
         if self._depth + depth < MAX_NESTING and file.identity not in self._called_files:
             self._depth += depth
             self._called_files[file.identity] = self.read(file)
@@ -363,7 +363,7 @@ class _Reading:
 
 
 _EMPTY: Final = Mapping(0, 0, {})
-# Stands for a workflow that could not be read; an error has been reported, so no plan is made of it.
+# In place of a workflow that could not be read; an error has been reported, so no plan is made of it.
 _NOTHING: Final = Workflow("", Block("implied", ()))
 
 

@@ -14,7 +14,7 @@ class AttemptOrder(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str
     path: str
     attempt: int
-    # What the references in the step's texts stand for: pairs of a path and its value.
+    # What the references in the step's texts mean: pairs of a path and its value.
     values: list[tuple[list[str | int], Any]] = []
     # To be in the log before the work starts: decisions, and StepStarted itself.
     before: list[EventDraft] = []

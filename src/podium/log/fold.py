@@ -1,14 +1,14 @@
 """What a run looks like, folded from its log.
 
-    project(events)                  from the beginning
-    project_more(snapshot, events)   from where a snapshot stands
+    project(events)                  from the start
+    project_more(snapshot, events)   continues a snapshot
 
 Both give a new, immutable snapshot; the same events give the same one in any process. The cost of an event does not
 grow with the run: a snapshot shares with the next one everything that did not change.
 
 What the tables in `log/transitions.py` do not allow is ignored, flags the run as inconsistent and is told once, as
 an alert. Types nobody knows move the watermark and nothing else. Events that were folded already are skipped, so a
-projector may begin again anywhere it likes. After a gap in the sequence numbers it stops and says so (STALE); when
+projector may start again anywhere it likes. After a gap in the sequence numbers it stops and says so (STALE); when
 the events have been read once more (resynchronised) the gap is accepted, for gaps are allowed.
 """
 
@@ -133,7 +133,7 @@ class Steps(Mapping[str, StepSnapshot]):
     def next_version(self) -> "Steps":
         """A version of its own to be changed with `put`; this one stays as it is."""
         if self._table is None:
-            # Somebody has gone on from here before: this is a branch and needs a table of its own.
+            # Somebody has continued from here before: this is a branch and needs a table of its own.
             return Steps(dict(self.items()))
         newer = Steps(self._table)
         self._newer = newer
@@ -405,7 +405,7 @@ class _Step:
         self.started_at: Timestamp | None = None
         self.completed_at: Timestamp | None = None
         if known is None:
-            # No attempt has this number: the first event begins one.
+            # No attempt has this number: the first event starts one.
             self.number = 0
             self.status = StepStatus.PENDING
             self.earlier: tuple[AttemptSnapshot, ...] = ()

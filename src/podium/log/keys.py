@@ -10,7 +10,7 @@ from typing import Final
 from podium.log.events import EventType
 from podium.log.transitions import EXCLUDED_BY
 
-# What stands in the place of the step in events about the run itself.
+# What takes the place of the step in events about the run itself.
 RUN_SLOT: Final = "RUN"
 
 
@@ -30,7 +30,7 @@ def keys_of_other_ends(
 
 
 def slot_of(event_type: str, *, step_id: str | None = None, subject: str | None = None) -> str:
-    """What an event is about, as it stands in its key.
+    """What an event is about, as it is in its key.
 
     `subject` is the signal's id, the timer's or probe's key, the step that was charged for, or `CODE:subject` of
     an alert: such events recur in a run, and without it the second would be taken for a repetition of the first.

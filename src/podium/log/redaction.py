@@ -5,14 +5,14 @@ base64 and as Python quotes it in messages. Everything covered by any occurrence
 share one mask, so that of two secrets that overlap or contain each other no piece is left over. Values of fewer than
 six characters are not masked: they would hide half of every log and protect nothing.
 
-In base64 the value is also found in the middle of a longer encoded text, whatever stands around it. Of the first
+In base64 the value is also found in the middle of a longer encoded text, whatever is around it. Of the first
 and the last character there only some bits belong to the value; such a border character stays visible.
 
 Not found: a value that is split over lines (base64 wrapped at 76 columns, a key printed line by line), encoded
 twice, or in any other form. Redaction is the last net, not a licence to print secrets.
 
 Output arrives in pieces, and a secret may lie across their border. A stream therefore holds back the end of what
-it has seen, from the first place where a form might have begun, and no more: less than the longest form. However
+it has seen, from the first place where a form might have started, and no more: less than the longest form. However
 the pieces are cut, the result is the same as for the whole.
 
 The cost is linear: one fast search for the first characters of each form per piece, and one comparison wherever
@@ -104,7 +104,7 @@ class _Search(Generic[AnyStr]):
         }
 
     def masked(self, data: AnyStr, last: bool, covered: int) -> _Masked[AnyStr]:
-        """Mask what is certain. `covered` is how much of the beginning an earlier mask stands for."""
+        """Mask what is certain. `covered` is how much of the start an earlier mask replaces."""
         spans, end = self._find(data, last)
         shown = []
         at = covered
@@ -135,7 +135,7 @@ class _Search(Generic[AnyStr]):
         return spans, end
 
     def _open_end(self, data: AnyStr) -> int:
-        """Where the last few characters might begin a form of which not even the head is complete."""
+        """Where the last few characters might start a form of which not even the head is complete."""
         size = len(data)
         for start in range(max(0, size - SHORTEST + 1), size):
             if data[start:] in self._beginnings:
@@ -144,7 +144,7 @@ class _Search(Generic[AnyStr]):
 
 
 def _places(data: AnyStr, head: AnyStr) -> Iterator[int]:
-    """Where the head stands, overlapping places too."""
+    """Where the head is, overlapping places too."""
     at = data.find(head)
     while at >= 0:
         yield at
@@ -178,7 +178,7 @@ def _as_bytes(text: str) -> bytes:
 
 
 def _json_forms(value: str) -> Iterator[str]:
-    """As it stands between the quotes of a JSON string, by the habits of different writers."""
+    """As it is between the quotes of a JSON string, by the habits of different writers."""
     # Loaded with the first secret.
     from json import dumps
 
@@ -225,7 +225,7 @@ def _base64_forms(raw: bytes) -> Iterator[bytes]:
 
 
 def _inside_base64(raw: bytes, before: int) -> bytes:
-    """The characters that depend on the value alone, when `before` bytes (modulo 3) stand in front of it.
+    """The characters that depend on the value alone, when `before` bytes (modulo 3) are in front of it.
 
     A character is six bits: those that share a bit with a byte in front or behind are left out.
     """

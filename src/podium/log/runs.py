@@ -1,4 +1,4 @@
-"""Runs as a store knows them: whose they are, where they stand, and how to find them."""
+"""Runs as a store knows them: whose they are, their status, and how to find them."""
 
 from enum import StrEnum
 from typing import Any

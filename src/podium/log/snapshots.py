@@ -70,7 +70,7 @@ class RaisedAlert(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Where a run stands, without its steps."""
+    """The state of a run, without its steps."""
 
     run: RunIdentity | None = None
     status: RunStatus = RunStatus.PENDING
@@ -102,7 +102,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     openings: int = 1
     pause_cycles: int = 0
     usage: dict[str, float] = {}
-    # An event stood in the log that no table allows: it was ignored, and somebody should look.
+    # An event was in the log that no table allows: it was ignored, and somebody should look.
     inconsistent: bool = False
     # A gap was seen and not yet resynchronised.
     stale: Gap | None = None

@@ -41,7 +41,7 @@ RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
     EventType.RUN_PAUSED: (frozenset({_R}), _H),
     EventType.RUN_RESUMED: (frozenset({_H}), _R),
     EventType.RUN_COMPLETED: (frozenset({_R}), RunStatus.COMPLETED),
-    # Limits stand still while a run is paused, so a paused run never fails.
+    # Limits are suspended while a run is paused, so a paused run never fails.
     EventType.RUN_FAILED: (frozenset({_P, _A, _R}), RunStatus.FAILED),
     EventType.RUN_CANCELLED: (frozenset({_P, _A, _R, _H}), RunStatus.CANCELLED),
     EventType.RUN_REOPENED: (frozenset({RunStatus.FAILED, RunStatus.CANCELLED}), _R),

@@ -81,7 +81,7 @@ class BudgetAccount:
             self.warned = False
 
     def facts(self) -> dict[str, Any]:
-        """How it stands, for the log."""
+        """Its balance, for the log."""
         told: dict[str, Any] = {"of": self.path} if self.path != RUN_PATH else {}
         if self.budget is not None and self.budget.usd is not None:
             told |= {"usd": self.budget.usd, "spentUsd": dollars(self.spent.usd)}
@@ -104,7 +104,7 @@ class Answer(IntEnum):
 
 
 class Spending:
-    """All purses of a run, what is set aside for whom, and who stands in line."""
+    """All purses of a run, what is set aside for whom, and who waits in line."""
 
     __slots__ = ("accounts", "highest", "moved", "queue", "reserved", "written")
 
@@ -115,7 +115,7 @@ class Spending:
         # The most that one attempt has cost so far, by provider.
         self.highest: dict[str, Amount] = {}
         # Budgets that were written into the workflow while the run was open, by the step's path in the plan. The plan
-        # itself keeps those that the run began with: what has happened must come out the same again.
+        # itself keeps those that the run started with: what has happened must come out the same again.
         self.written: dict[str, Budget | None] = {}
         self.queue: OrderedDict[str, Visit] = OrderedDict()
         # The first in line may have better luck now.
@@ -140,7 +140,7 @@ class Spending:
                 yield found
 
     def open(self, path: str, budget: Budget | None) -> None:
-        """Something with a budget of its own begins; another try of it goes on with what is left."""
+        """Something with a budget of its own starts; another try of it continues with what is left."""
         if self.written:
             budget = self.written.get(plan_path(path), budget)
         if budget is not None and path not in self.accounts:
@@ -158,7 +158,7 @@ class Spending:
             self.accounts.pop(visit.path, None)
 
     def release(self, visit: Visit) -> None:
-        """Nothing is set aside for it any more, and it stands in no line."""
+        """Nothing is set aside for it any more, and it waits in no line."""
         amount = self.reserved.pop(visit.path, None)
         if amount is not None:
             for account in self.around(visit):
@@ -234,7 +234,7 @@ class Spending:
         return usd, tokens
 
     def blocking(self, visit: Visit, body: Agent) -> tuple[BudgetAccount, Amount] | None:
-        """The nearest purse that will never pay for a launch as things stand, and what it would have to pay."""
+        """The nearest purse that will never pay for a launch as things are, and what it would have to pay."""
         accounts = list(self.around(visit))
         usd, tokens = self._needed(visit, body, accounts)
         need = Amount(usd or 0, tokens or 0)
@@ -245,7 +245,7 @@ class Spending:
 
 
 def _cannot_reserve(account: BudgetAccount, need: Amount, taken: Amount) -> bool:
-    """Also if it needs nothing: when nothing is left, nothing is begun."""
+    """Also if it needs nothing: when nothing is left, nothing is started."""
     return any(
         limit is not None and (used + more > limit or used >= limit)
         for limit, used, more in zip(account.limits, taken, need, strict=True)

@@ -59,7 +59,7 @@ class Agenda:
         self.last_seq = 0
         # The last event that was taken over from an earlier run.
         self.taken_over_to = 0
-        # Visits begun so far, for the last resort.
+        # Visits started so far, for the last resort.
         self.visits = 0
         self.pause_cycle = 0
         # 1, and one more for each RunReopened.
@@ -149,7 +149,7 @@ class Agenda:
         return found[0].live.get(found[1]) if found is not None else None
 
     def find_scope(self, path: str) -> tuple[Scope, int] | None:
-        """The live scope in which a step with this path stands, and its place there; walks down along the path."""
+        """The live scope in which a step with this path is, and its place there; walks down along the path."""
         pending = list(self.root.scopes.values()) if self.root is not None else []
         while pending:
             scope = pending.pop()
@@ -174,7 +174,7 @@ def _first_name(rest: str) -> str:
 
 
 def _scopes_towards(visit: Visit, path: str) -> list[Scope]:
-    """Where a path can go on below a visit; of a loop it is one iteration, however many there are."""
+    """Where a path can continue below a visit; of a loop it is one iteration, however many there are."""
     before = f"{prefix_of(visit)}["
     if not path.startswith(before):
         return list(visit.scopes.values())

@@ -1,6 +1,6 @@
-"""One step: entered, asked whether it should run, begun, tried again, settled, left.
+"""One step: entered, asked whether it should run, started, tried again, settled, left.
 
-An attempt that was begun, or whose retry was announced, has its end in the log before the run's terminal event.
+An attempt that was started, or whose retry was announced, has its end in the log before the run's terminal event.
 """
 
 from typing import Any
@@ -145,7 +145,7 @@ def set_context(m: Agenda, visit: Visit, body: Set) -> None:
 
 
 def ask(m: Agenda, visit: Visit) -> None:
-    """Ask a person, and wait; the limit, if there is one, stands still while the run is held."""
+    """Ask a person, and wait; the limit, if there is one, is suspended while the run is held."""
     step = changes.step_of(m, visit)
     body = step.body
     if not isinstance(body, Approval):
@@ -385,7 +385,7 @@ def leave(m: Agenda, visit: Visit) -> None:
 
 
 def leave_again(m: Agenda, scope: Scope, node: Node) -> None:
-    """Of a reopened run: a step that has left and must not run again. Where its outcome leads is decided anew."""
+    """Of a reopened run: a step that has left and must not run again. Where its outcome leads is decided again."""
     visit = Visit(scope, node, scope.prefix + node.step_id, scope.attempts[node.index])
     visit.phase = SETTLED
     visit.goto = scope.cause_goto if node.index == scope.cause else None

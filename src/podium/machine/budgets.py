@@ -6,7 +6,7 @@ spent + set aside <= limit; a charge never stops anything. What it may cost is s
 budget, else the nearest `reserve`, else the most that its provider has cost so far. If none of that is known it runs
 alone, with everything that is left.
 
-Who cannot be paid because of what is set aside for others stands in line until one of them ends. Who could not be paid
+Who cannot be paid because of what is set aside for others waits in line until one of them ends. Who could not be paid
 even then holds the run: that needs a person.
 
 Dollars are counted in billionths: whole numbers add up to the same in any order.
@@ -22,7 +22,7 @@ from podium.machine.agenda import Agenda
 from podium.machine.tree import Phase, Stage, Visit
 from podium.plan.plan import Agent
 
-# Why a run stands still, for programs.
+# Why a run is held, for programs.
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 # More fits into no checkpoint, and nobody has it.
 
@@ -31,7 +31,7 @@ BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 
 
 def reserve(m: Agenda, visit: Visit, body: Agent) -> bool:
-    """Set aside what an agent may cost; False: it stands in line, and may have stopped the run."""
+    """Set aside what an agent may cost; False: it waits in line, and may have stopped the run."""
     spending = m.spending
     spending.open(visit.path, body.work.budget)
     accounts = list(spending.around(visit))

@@ -84,7 +84,7 @@ def _prefix(visit: Visit) -> str:
 
 
 def end_workflow(m: Agenda, scope: Scope, verdict: Verdict, *, aimed_at_error: bool = False) -> None:
-    """`end`, `error` and their kin, from any body: the workflow they stand in ends."""
+    """`end`, `error` and their kin, from any body: the workflow they are in ends."""
     inner = scope
     while inner.owner.call is None:
         inner = inner.owner.scope
@@ -111,7 +111,7 @@ def decide(
 ) -> None:
     """The workflow's verdict: written down once; what still runs is stopped.
 
-    `force`: and nothing more is begun. `kill`: without a time in which tasks can end by themselves.
+    `force`: and nothing more is started. `kill`: without a time in which tasks can end by themselves.
     """
     call = visit.workflow
     if call.verdict is None:
@@ -123,7 +123,7 @@ def decide(
         m.rules.keep_before_force(m, visit)
     code = "CANCELLED" if verdict.status == "cancelled" else "INTERRUPTED"
     if force:
-        # Nothing more is begun: neither `_error` nor `finally`.
+        # Nothing more is started: neither `_error` nor `finally`.
         call.no_more = True
         code = stop_codes.FORCED if kill else stop_codes.WITHOUT_CLEANUP
     m.rules.stop_scopes(m, visit, code)
@@ -322,7 +322,7 @@ def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False, kill: bool 
 
 
 def is_over(m: Agenda) -> bool:
-    """The run's last event is owed: nothing may stand behind it."""
+    """The run's last event is owed: nothing may be behind it."""
     if m.root is None:
         return m.cancelled_before_start
     return m.root.call is not None and m.root.call.stage is Stage.END

@@ -14,7 +14,7 @@ from podium.plan.plan import Step
 
 
 class RunTask(msgspec.Struct, frozen=True, gc=False):
-    """Carry out a step. `values` are what its references stood for when it was decided, by their path."""
+    """Carry out a step. `values` are the values of its references when it was decided, by their path."""
 
     path: str
     attempt: int
@@ -67,7 +67,7 @@ class Probe(msgspec.Struct, frozen=True, gc=False):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """A decision that has to stand in the log; in order, the run's terminal event last."""
+    """A decision that has to be in the log; in order, the run's terminal event last."""
 
     event_type: str
     path: str | None

@@ -2,7 +2,7 @@
 
 Only lists that failed or were stopped are continued (`unfinished.py` keeps them), each at the step that failed or was
 stopped, recursively. Items that were never started follow when there is room. The attempt that failed has its end in
-the log, so the composite continues as its next one; its limits start anew, its counters continue.
+the log, so the composite continues as its next one; its limits start again, its counters continue.
 """
 
 from podium.log.events import EventType

@@ -7,7 +7,7 @@ undo. Records may reach it in any order and more than once; it folds as far as t
     learn     what is in the log                       take     everything that is to be done now
     submit    something has happened: record it        performed, lost, refused    what came of an attempt
 
-A host that starts anew calls `restart` once it has read the log to its end. What an earlier host had started and not
+A host that starts again calls `restart` once it has read the log to its end. What an earlier host had started and not
 ended is carried out again; a step that must not be repeated blindly is interrupted instead, after whatever may be left
 of the attempt was stopped.
 
@@ -69,7 +69,7 @@ class Abandoned(msgspec.Struct, frozen=True):
 class Work(msgspec.Struct):
     """What is to be done now; each of it is handed out once."""
 
-    # To be appended together, in this order. Until then nothing below may begin.
+    # To be appended together, in this order. Until then nothing below may start.
     events: list[EventDraft] = msgspec.field(default_factory=list)
     # Wake-ups that are not needed any more.
     dropped: list[str] = msgspec.field(default_factory=list)
@@ -244,7 +244,7 @@ class Follower:
         """The log was read to its end by a host that has done nothing yet: only what is owed now counts.
 
         `carried_out_elsewhere`: attempts that workers have, or will get without this host. Given, every other attempt
-        that has started is ordered again, and its lease tells the worker whether another one may have begun it.
+        that has started is ordered again, and its lease tells the worker whether another one may have started it.
         """
         self._work = Work(events=list(self._submitted), dropped=self._work.dropped)
         self._timers.clear()

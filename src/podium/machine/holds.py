@@ -1,4 +1,4 @@
-"""Why nothing may move: pause, budget. And limits, which stand still meanwhile.
+"""Why nothing may move: pause, budget. And limits, which are suspended meanwhile.
 
 While a run is held, answers are taken in and nothing follows from them: the agenda waits. Delays run on; what they
 start is parked. A limit notes how long the run had been held when it was armed; when it fires, the time held since is
@@ -26,7 +26,7 @@ def hold(m: Agenda, reason: str, facts: dict[str, Any]) -> None:
 
 
 def release(m: Agenda, facts: dict[str, Any]) -> None:
-    """All reasons go; what was parked goes on in its order."""
+    """All reasons go; what was parked continues in its order."""
     if not m.hold.reasons:
         return
     m.hold.total = _held(m)

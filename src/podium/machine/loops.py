@@ -1,7 +1,7 @@
 """Steps that hold lists: groups, branches, for_each, while, repeat_until.
 
 A finished iteration is folded into counters at once and forgotten, unless the plan reads it later: a loop over a
-hundred thousand items needs no more memory at its end than at its beginning.
+hundred thousand items needs no more memory at its end than at its start.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ from podium.plan.plan import ForEach, Group, Parallel, While
 
 
 def open_loop(m: Agenda, visit: Visit, body: ForEach | While | Parallel | Group) -> None:
-    """Begin a composite: it is open until everything inside has closed."""
+    """Start a composite: it is open until everything inside has closed."""
     node = visit.node
     visit.scopes = {}
     visit.loop = visit.unfinished = None
@@ -96,7 +96,7 @@ def open_scope(
     entry: int = 0,
     spent: dict[int, int] | None = None,
 ) -> Scope:
-    """Begin a list. It has a live visit from its first moment on. `spent`: attempts that the log has already."""
+    """Start a list. It has a live visit from its first moment on. `spent`: attempts that the log has already."""
     scope = Scope(owner, block, prefix, index)
     scope.attempts.update(spent or {})
     owner.scopes[index] = scope
@@ -117,7 +117,7 @@ def open_scope(
 
 
 def fill(m: Agenda, visit: Visit) -> None:
-    """Begin as many items as there is room for; with nothing left to do, the loop is closed."""
+    """Start as many items as there is room for; with nothing left to do, the loop is closed."""
     loop = visit.progress
     loop.pending = False
     if not _goes_on(visit):
@@ -137,7 +137,7 @@ def fill(m: Agenda, visit: Visit) -> None:
 
 
 def _goes_on(visit: Visit) -> bool:
-    """What stood on the agenda may have been overtaken: by a limit, a verdict, or a stop from outside."""
+    """What was on the agenda may have been overtaken: by a limit, a verdict, or a stop from outside."""
     return visit.phase is OPEN and not visit.stopping and visit.verdict is None
 
 
@@ -346,7 +346,7 @@ def leave_iteration(m: Agenda, scope: Scope, outcome: Outcome | None, *, breaks:
 
 
 def leave_by_goto(m: Agenda, scope: Scope, step: str) -> None:
-    """A goto out of loops: each on the way completes with that reason, and then it goes on at the step.
+    """A goto out of loops: each on the way completes with that reason, and then it continues at the step.
 
     Nothing else is live in any of them: there is no way out of what runs at once.
     """
@@ -364,7 +364,7 @@ def leave_by_goto(m: Agenda, scope: Scope, step: str) -> None:
 
 
 def timed_out(m: Agenda, visit: Visit) -> None:
-    """A limit of a composite: what runs is stopped, then the event is `timeout`. A verdict that stands, stands."""
+    """A limit of a composite: what runs is stopped, then the event is `timeout`. A verdict that was given stays."""
     if visit.verdict is None:
         is_pass = visit.node.kind is WHILE
         reason = "max_duration" if is_pass else "timeout"

@@ -7,13 +7,13 @@ any day; replay, and running one plan under three engines, rest on that. No cloc
 This file is the frame: which event goes to which function, and what is owed. The state is in `agenda` and `tree`. The
 rules are beside it; each calls only those of lower layers:
 
-    attempts   one step: enter, `when`, begin, outcome, tries, leave
+    attempts   one step: enter, `when`, start, outcome, tries, leave
     routing    where an outcome leads in a flow            graphs     who is ready in a graph
     loops      for_each, while, parallel, group            joins      decided or not
     calls      the run and `call`: main, _error, finally   stopping   stop what runs, notice when it has stopped
     reopening  what a reopened run takes up                unfinished what is kept of what failed or was stopped
     continuing how such a composite is continued
-    holds      pause; limits that stand still meanwhile    budgets    what agents cost, and who can be paid
+    holds      pause; limits that are suspended meanwhile    budgets    what agents cost, and who can be paid
     signals    what a person asks for                      commands   what is owed in which phase
     tree       the state; nothing decides there
 
@@ -143,7 +143,7 @@ class Machine(Agenda):
             OPERATIONS[operation](self, visit)
 
     def _owed_now(self) -> list[Command]:
-        """The commands of what this event touched; what was begun and stopped meanwhile is never handed out."""
+        """The commands of what this event touched; what was started and stopped meanwhile is never handed out."""
         owed: list[Command] = [*self.recorded]
         for key in self.touched:
             if key == self.breathing:
@@ -223,7 +223,7 @@ def _timer_fired(m: Machine, event: EventRecord) -> None:
     fired = payload_of(event, TimerFired)
     key = fired.key
     if key is not None and key == m.breathing:
-        # No other event may let the agenda go on.
+        # No other event may let the agenda continue.
         m.breathing = None
         return
     visit = m.waits.pop(key, None)
@@ -294,7 +294,7 @@ def _confirm(m: Machine, event: EventRecord) -> None:
 
 
 def _charged(m: Machine, event: EventRecord) -> None:
-    """Told apart by the step that was charged for: it stands in the payload."""
+    """Told apart by the step that was charged for: it is in the payload."""
     charged = fields_of(event).get("stepId")
     for place, owed in enumerate(m.records):
         if (

@@ -144,7 +144,7 @@ class Node:
         if self._references is None:
             found = references_in(self.body)
             if isinstance(self.body, Agent) and self.body.resume is not None:
-                # The conversation that goes on, and what it has cost so far.
+                # The conversation that continues, and what it has cost so far.
                 found += [Reference(("steps", self.body.resume, field)) for field in _OF_A_SESSION]
             self._references = tuple(dict.fromkeys(found))
         return self._references
@@ -243,7 +243,7 @@ _newest: tuple[tuple[Plan, WorkflowProgram], ...] = ()
 # --- what is read later ---------------------------------------------------------------------------
 
 _OF_A_SESSION: Final = ("session", "sessionUsage")
-# Stands for every field: somebody names the whole result.
+# Every field: somebody names the whole result.
 EVERYTHING: Final = "*"
 _INTO: Final = frozenset({"iterations", "last", "branches", "steps"})
 

@@ -1,6 +1,6 @@
 """The time of what was taken over from an earlier run.
 
-Events that a rerun takes over carry the time of the rerun, so that its limits start anew. But what followed from the
+Events that a rerun takes over carry the time of the rerun, so that its limits start again. But what followed from the
 time in the earlier run was decided by when they were recorded first: how long a pause lasted, how long a loop had been
 running. So durations are measured by this clock. It shows the recorded time while events are taken over, and
 continues from there; without any it shows the time of the run.

@@ -171,7 +171,7 @@ class _Late:
         self._begun = {(path, attempt) for path, attempt in saved["begun"]}
 
     def outcome_of(self, visit: Visit) -> Outcome | None:
-        """How the attempt really ended; None: it was stopped, or never begun."""
+        """How the attempt really ended; None: it was stopped, or never started."""
         return self._ended.get((visit.path, visit.attempt))
 
     def has_started(self, visit: Visit) -> bool:
@@ -190,7 +190,7 @@ KEPT: Final = _Kept({"ended": [], "begun": []})
 
 
 def reopen(m: Agenda) -> None:
-    """Take the kept tree up: what the verdict stopped, and what caused it, runs again; limits start anew."""
+    """Take the kept tree up: what the verdict stopped, and what caused it, runs again; limits start again."""
     saved = m.at_verdict
     m.terminal = False
     m.opening += 1
@@ -202,10 +202,10 @@ def reopen(m: Agenda) -> None:
     m.hold.since = None
     m.spending.start_over()
     if saved is None:
-        return  # cancelled before its start: it still has to begin
+        return  # cancelled before its start: it still has to start
     _take_up(m, saved)
     m.report_context()
-    # What came after the verdict begins anew, its budget too.
+    # What came after the verdict starts again, its budget too.
     m.spending.keep({visit.path for visit in _visits(m.root)} if m.root is not None else set())
 
 
@@ -272,7 +272,7 @@ def _has_failed(scope: Scope, index: int) -> bool:
 
 
 def go_on(m: Agenda, scope: Scope, late: _Late) -> None:
-    """Everything live in a list begins again; if nothing is, then what was left last: it caused the verdict.
+    """Everything live in a list starts again; if nothing is, then what was left last: it caused the verdict.
 
     It runs again only if its own failure did. A step that completed is done: its outcome is routed again.
     """
@@ -380,7 +380,7 @@ def _go_on_inside(m: Agenda, visit: Visit, late: _Late) -> None:
 
 
 def _close_scopes(m: Agenda, visit: Visit, late: _Late) -> None:
-    """What was decided inside before the verdict of the run stays decided: nothing more begins there."""
+    """What was decided inside before the verdict of the run stays decided: nothing more starts there."""
     for scope in list(visit.scopes.values()):
         _close(m, scope, late)
 

@@ -83,7 +83,7 @@ def visit_node(m: Agenda, scope: Scope, node: Node) -> None:
 
 
 def go_to(m: Agenda, scope: Scope, step: str) -> None:
-    """A step of this list, or of one around it: each loop on the way ends, and then it goes on there."""
+    """A step of this list, or of one around it: each loop on the way ends, and then it continues there."""
     if step in scope.block.index:
         visit_node(m, scope, scope.block.nodes[scope.block.index[step]])
     else:

@@ -186,7 +186,7 @@ def _approve(m: Agenda, body: dict[str, Any], facts: dict[str, Any]) -> str:
     fields = {"form": form, **_sender(body)}
     outcome = Outcome("success", 0, fields=fields)
     if visit.phase is Phase.DOUBT:
-        # It did happen: that stands as the next attempt, since the log has the end of the doubtful one.
+        # It did happen: that is recorded as the next attempt, since the log has the end of the doubtful one.
         attempts.next_attempt(visit)
     attempts.record_end(m, visit, outcome, **{**fields, **facts})
     attempts.settle(m, visit, outcome)

@@ -24,7 +24,7 @@ def record_stopped(m: Agenda, visit: Visit, code: str) -> None:
 
 
 def stop_code(code: str) -> str:
-    """The code that stands in the log: why it was stopped, for those who only see the step."""
+    """The code that is in the log: why it was stopped, for those who only see the step."""
     return code if code in _CATEGORIES else "CANCELLED"
 
 

@@ -243,9 +243,9 @@ class WorkflowState:
         self.aimed_at_error = False
         # Its own list has completed, whatever became of the workflow after that.
         self.main_completed = False
-        # Stopped by force: neither `_error` nor `finally` is begun.
+        # Stopped by force: neither `_error` nor `finally` is started.
         self.no_more = False
-        # Attempts of `_error` and `finally` that the log has already, by scope: a reopened run begins them again.
+        # Attempts of `_error` and `finally` that the log has already, by scope: a reopened run starts them again.
         self.spent: dict[int, dict[int, int]] = {}
         # What the workflow's own list has left, for `_error` and `finally`.
         self.main_results: dict[str, Result] = {}
@@ -277,7 +277,7 @@ class Scope:
         self.attempts: dict[int, int] = {}
         self.visits: dict[int, int] = {}
         self.gotos = 0
-        # The step that was left last: what a reopened run begins with, if nothing else is live.
+        # The step that was left last: what a reopened run starts with, if nothing else is live.
         self.cause = -1
         # Where that step led, if it was a loop that was left by `goto`.
         self.cause_goto: str | None = None
@@ -325,5 +325,5 @@ RUN_PATH: Final = ""
 
 
 def prefix_of(visit: Visit) -> str:
-    """What stands before the paths below a composite: its further visits and tries mark everything below."""
+    """What is before the paths below a composite: its further visits and tries mark everything below."""
     return visit.path if visit.attempt == 1 else f"{visit.path}#{visit.attempt}"

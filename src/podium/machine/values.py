@@ -1,6 +1,6 @@
 """What names mean at a place in the tree.
 
-The variable of the innermost loop stands before everything else; steps are looked for from the scope outwards, up to
+The variable of the innermost loop is before everything else; steps are looked for from the scope outwards, up to
 the workflow they belong to. What a step has not given, or not given yet, is MISSING.
 """
 
@@ -17,7 +17,7 @@ from podium.machine.recalled import RecalledTime
 from podium.machine.tree import Loop, Result, Scope, Visit, WorkflowState
 from podium.plan.plan import ForEach
 
-# What a name stands for, or that it stands for nothing (yet).
+# What a name means, or that it means nothing (yet).
 Known: TypeAlias = "Value | Missing"
 
 

@@ -1,6 +1,6 @@
 """Drive a run to its end, or follow the process that does.
 
-Every way to begin (start, resume, rerun) ends in a `ReadyRun`; what becomes of it is the same for all of them.
+Every way to start (start, resume, rerun) ends in a `ReadyRun`; what becomes of it is the same for all of them.
 """
 
 import asyncio

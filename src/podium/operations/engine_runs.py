@@ -29,7 +29,7 @@ _NOT_STARTED = (RunStatus.PENDING, RunStatus.APPROVED)
 
 
 class EngineRuns:
-    """`begin`: lets a run begin, without waiting for it."""
+    """`begin`: lets a run start, without waiting for it."""
 
     def __init__(
         self, parts: Parts, loader: Callable[[], PlanLoader], begin: Callable[[ReadyRun], Awaitable[None]]

@@ -21,7 +21,7 @@ from podium.runtime.reading import queued_of
 
 
 class RunView(NamedTuple):
-    """A run as it is shown: its row, where it stands, and a page of its steps."""
+    """A run as it is shown: its row, where it is, and a page of its steps."""
 
     run: Run
     summary: RunSummary

@@ -174,7 +174,7 @@ async def check_signal(
     access: Access,
     payloads: Callable[[], Values] | None = None,
 ) -> None:
-    """Raises `SignalWouldBeIgnored` with the reason that the machine gives, as the run stands now."""
+    """Raises `SignalWouldBeIgnored` with the reason that the machine gives, as the run is now."""
     machine = await replayed(store, run.identity.run_id, plan, payloads)
     try_out(run, machine, Signal(signal_type, payload, this_caller(), access))
 

@@ -43,7 +43,7 @@ _DECIDING: Final = ("entry", "inputs", "outputs", "context", "max_transitions")
 
 
 class WorkflowChanged(PodiumError):
-    """A run cannot go on with a workflow that differs in its structure."""
+    """A run cannot continue with a workflow that differs in its structure."""
 
     code = "WORKFLOW_CHANGED"
 
@@ -112,8 +112,8 @@ async def replace_workflow(
 
     Returns the parameters that the run still has to be told of (`UPDATE_PARAMS`): budgets that are written differently.
 
-    Also with force, what has happened must have come out the same under the new plan: nobody can say where a run
-    stands whose log tells of steps that its plan does not know.
+    Also with force, what has happened must have come out the same under the new plan: the state of a
+    run is undefined if its log has steps that its plan does not know.
     """
     store, directory = parts.store, parts.directory(run_id)
     lock = RunLock(directory.lock, run_id)
@@ -121,7 +121,7 @@ async def replace_workflow(
     try:
         run = await store.get_run(run_id)
         if run.status is RunStatus.COMPLETED:
-            return {}  # it never goes on; who asks for that is told so
+            return {}  # it never continues; who asks for that is told so
         if run.needs_approval:
             raise PlanNotApproved(run_id, run.plan_sha256, sha256(plan_bytes(plan)).hexdigest())
         signed_by, signed = await _check_signed(parts, run, plan, signatures), plan
@@ -183,7 +183,7 @@ def _with_its_budgets(run_id: RunId, plan: Plan, old: Plan, stands: "_Standing")
             f"run {run_id!r} has ended, and its budgets were changed while it was open: they stay as they were then. "
             "Write them so in the file; should one be used up, the run stops again and can be given more"
         )
-    # It hears no signals now. What is written differently holds from its beginning, if that makes no difference.
+    # It hears no signals now. What is written differently holds from its start, if that makes no difference.
     return with_budgets(plan, {path: one for path, one in first.items() if path not in others}), {}
 
 
@@ -249,7 +249,7 @@ async def _standing(
     payloads: Callable[[], Values] | None,
     until: int | None = None,
 ) -> "_Standing":
-    """Where a run stands if its log, or what precedes `until`, is folded with a plan."""
+    """The state of a run if its log, or what precedes `until`, is folded with a plan."""
     machine = Machine(plan)
     last: EventRecord | None = None
     async for record in records_of(store, run_id, values=payloads):

@@ -170,11 +170,11 @@ class Engine(Protocol):
         ...
 
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
-        """Make a run; nothing of it begins."""
+        """Make a run; nothing of it starts."""
         ...
 
     async def begin(self, run_id: RunId) -> bool:
-        """Let a run begin without this process. False if this engine cannot: then it has to be driven."""
+        """Let a run start without this process. False if this engine cannot: then it has to be driven."""
         ...
 
     async def drive(
@@ -197,7 +197,7 @@ class Engine(Protocol):
         not reopened. `was_open`: the caller saw it open, so an end that it has by now is another process's.
         `lock_wait`: how many seconds to wait for another process; by default the engine's own patience.
         `on_waiting` is called with all that the run waits for, whenever that may have changed.
-        `check`: refuse a run that has begun if something that its plan needs is missing here.
+        `check`: refuse a run that has started if something that its plan needs is missing here.
 
         `on_driving` is called as soon as the run is this process's, before anything of it is touched.
         `no_wait`: not longer than something happens in it; who has left it at a person's turn, or held, says `LEFT`.

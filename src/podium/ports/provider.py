@@ -7,7 +7,7 @@ output but reading the files it is given.
 
 What every provider promises, and the tests try on each:
 
-- The prompt never stands in the arguments: they are limited to 128 KiB, and every user of the machine can read them.
+- The prompt is never in the arguments: they are limited to 128 KiB, and every user of the machine can read them.
 - `observe` and `interpret` are total. Whatever bytes a program writes, in whatever state it died, there is an outcome.
 - An outcome without an error can be believed: a text, or a result that is JSON where a schema was asked for. Whether
   the JSON fits its schema is for the caller to say, who knows schemas; `AGENT_SCHEMA` is the code for that, too.
@@ -59,7 +59,7 @@ class AgentRequest:
     settings: AgentSettings = AgentSettings()
     # The JSON Schema of the result; None if a text is wanted.
     schema: Mapping[str, Any] | None = None
-    # The session of an earlier visit that goes on, and what its last outcome told in `session_usage`.
+    # The session of an earlier visit that continues, and what its last outcome told in `session_usage`.
     resume: str | None = None
     resumed_usage: "Usage | None" = None
     # What the agent will see; addresses and keys of model servers are looked up here.
@@ -188,7 +188,7 @@ AgentCode: TypeAlias = Literal[
     "PROVIDER_MISCONFIGURED",  # a flag, a model or an address that does not exist
     "PROVIDER_UNAVAILABLE",  # the server did not answer
     "RATE_LIMIT",
-    "SESSION_LOST",  # the session to go on with is not there
+    "SESSION_LOST",  # the session to continue is not there
 ]
 
 
@@ -255,7 +255,7 @@ class Provider(Protocol):
 
     @property
     def sessions(self) -> Literal["chosen", "named", "none"]:
-        """Chosen: the request's id is used. Named: the program tells its own. None: there is nothing to go on with."""
+        """Chosen: the request's id is used. Named: the program tells its own. None: there is nothing to continue."""
         ...
 
     def unsupported(self, settings: AgentSettings) -> Sequence[str]:

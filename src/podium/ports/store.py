@@ -222,7 +222,7 @@ class Contents(Protocol):
     """
 
     async def keep(self, run_id: RunId, contents: Mapping[str, bytes]) -> None:
-        """Durable when it returns, all or none. A name that is in use stands for the new bytes from then on.
+        """Durable when it returns, all or none. A name that is in use refers to the new bytes from then on.
 
         Raises `RunNotFound`.
         """
@@ -289,7 +289,7 @@ class Leases(Protocol):
         ...
 
     async def renew(self, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
-        """None if it was lost or has lapsed: its slot may be somebody else's, so it has to be claimed anew."""
+        """None if it was lost or has lapsed: its slot may be somebody else's, so it has to be claimed again."""
         ...
 
     async def release(self, lease: Lease) -> None: ...
@@ -381,7 +381,7 @@ class Outbox(Protocol):
         ...
 
     async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
-        """The first event of the line could not be delivered; None: it is dead, the line goes on without it."""
+        """The first event of the line could not be delivered; None: it is dead, the line continues without it."""
         ...
 
     async def outbox_lines(self, bus: str | None = None) -> list[OutboxLine]: ...

@@ -181,7 +181,7 @@ def _without_result(request: AgentRequest, exit_code: int, words: str) -> AgentO
     if any(one in words for one in _MISCONFIGURED):
         return AgentOutcome(error=failure_codes.failure("PROVIDER_MISCONFIGURED", words))
     outcome = results.nothing_said(exit_code, words)
-    # It may have begun: the session can be gone on with.
+    # It may have started: the session can be continued.
     return AgentOutcome(session_id=session, error=outcome.error)
 
 

@@ -2,7 +2,7 @@
 
 It names its session itself, in the first line it writes. A command that its sandbox refuses leaves no trace in that
 stream: the model is told, the stream is not, and it ends with 0. What must be there afterwards belongs into `expect`.
-Tokens are counted over the whole session, so a session that goes on tells what was paid before once more.
+Tokens are counted over the whole session, so a session that continues tells what was paid before once more.
 """
 
 import json
@@ -71,7 +71,7 @@ class Codex:
         problems = self.validate_config(settings, request.env)
         if problems:
             raise ProviderMisconfigured("; ".join(problems))
-        # What stands before `resume` holds for both; the sandbox can be given only there.
+        # What is before `resume` holds for both; the sandbox can be given only there.
         argv = [self.program, "exec", "--sandbox", _SANDBOXES[settings.access]]
         for folder in settings.add_dirs:
             argv += ["--add-dir", folder]

@@ -29,7 +29,7 @@ class Listener(Protocol):
 
 
 def listen(captured: Captured, listener: Listener) -> None:
-    """Let it hear every event; or the one object that was not streamed, and may stand on several lines."""
+    """Let it hear every event; or the one object that was not streamed, and may be on several lines."""
     for found in events_of(captured):
         listener.hear(found)
     if not listener.was_begun:

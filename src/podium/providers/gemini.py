@@ -1,7 +1,7 @@
 """Gemini CLI: the program `gemini` (its behaviour was measured on 0.61.0).
 
 Its stream says what its exit code does not: an answer that broke off ends with 0 and `status: error`. It has no
-schemas, so the result is asked for in the prompt, and no place for a system prompt, so that stands in front of the
+schemas, so the result is asked for in the prompt, and no place for a system prompt, so that is in front of the
 prompt. An answer that ran out of tokens looks like any other; where that matters, ask for a result in JSON.
 
 It tries a broken answer again by itself and then gives both, the half and the whole, as one text, without a sign. Only

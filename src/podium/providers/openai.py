@@ -2,7 +2,7 @@
 
 Which of the two follows from the address: `OPENAI_BASE_URL` may end in `/chat/completions`; otherwise `/responses` is
 asked below it. Responses have sessions, as long as the server keeps them: the id of an answer is what the next request
-goes on from.
+continues from.
 """
 
 from collections.abc import Mapping, Sequence

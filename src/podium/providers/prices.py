@@ -28,7 +28,7 @@ class Price:
 
 
 def prices_from(config: Mapping[str, Any]) -> dict[str, Price]:
-    """`{"model-name": {"input": 3.0, "output": 15.0, "cached": 0.3}}`; a name also stands for its dated versions."""
+    """`{"model-name": {"input": 3.0, "output": 15.0, "cached": 0.3}}`; a name also covers its dated versions."""
     table = {}
     for model, prices in config.items():
         if (
@@ -44,6 +44,6 @@ def prices_from(config: Mapping[str, Any]) -> dict[str, Price]:
 
 
 def with_cost(usage: Usage, model: str, prices: Mapping[str, Price]) -> Usage:
-    """The longest name that the model's begins with decides."""
+    """The longest name that the model's starts with decides."""
     names = [name for name in prices if model.startswith(name)]
     return replace(usage, cost_usd=prices[max(names, key=len)].of(usage)) if names else usage

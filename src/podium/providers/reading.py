@@ -1,6 +1,6 @@
 """Reading what strangers wrote: never more than is good for us, and never with an exception.
 
-An agent may print a hundred megabytes, half a line or no UTF-8 at all. Of a large file the beginning and the end are
+An agent may print a hundred megabytes, half a line or no UTF-8 at all. Of a large file the start and the end are
 read, because sessions are named first and results come last; lines that are too long are left out.
 """
 
@@ -17,7 +17,7 @@ from podium.ports.provider import Captured
 Object: TypeAlias = dict[str, Any]
 
 MAX_LINE: Final = 16 << 20
-# Of a larger file half of this is read from its beginning and half from its end.
+# Of a larger file half of this is read from its start and half from its end.
 MAX_READ: Final = 128 << 20
 MAX_TEXT: Final = 8 << 20
 MAX_MESSAGE: Final = 2000
@@ -39,7 +39,7 @@ def lines_of(captured: Captured) -> Iterator[bytes]:
                 return
             yield from _lines(file, MAX_READ // 2)
             file.seek(size - MAX_READ // 2)
-            # The rest of a line whose beginning is not read.
+            # The rest of a line whose start is not read.
             _skip_line(file)
             yield from _lines(file, size - file.tell())
     except OSError:

@@ -4,7 +4,7 @@ The program is started in the workspace with the prompt on its standard input, a
 
     PODIUM_PROMPT_FILE   the prompt again, for a program with `stdin: none`
     PODIUM_MODEL, PODIUM_EFFORT, PODIUM_ACCESS, PODIUM_MAX_TURNS, PODIUM_MAX_TOKENS, PODIUM_SYSTEM_PROMPT_FILE
-    PODIUM_SESSION       the session to go on with
+    PODIUM_SESSION       the session to continue
     PODIUM_SCHEMA_FILE   the JSON Schema of the result; its text also follows the prompt
 """
 

@@ -1,6 +1,6 @@
 """The lease of an attempt (G45): it says which worker carries out the attempt, and counts the workers that did.
 
-Its generation is the engine attempt: it keeps counting when an engine starts to count anew. The lease is renewed while
+Its generation is the engine attempt: it keeps counting when an engine starts to count again. The lease is renewed while
 the work is under way and lapses with the worker. A worker that was thought dead finds out when it renews its lease, and
 at the latest when it records the end, which is refused.
 """

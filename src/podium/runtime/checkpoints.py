@@ -1,7 +1,7 @@
 """Checkpoints: a driver saves what its run has come to, and a resume reads the newest one and the records after it.
 
 A checkpoint is a cache of the log. One that is missing, damaged, made by another release, under other rules or for
-another plan, or that does not belong to this log, is ignored, and the log is replayed from its beginning. So nothing
+another plan, or that does not belong to this log, is ignored, and the log is replayed from its start. So nothing
 here may raise, and nothing is stored in a checkpoint alone.
 """
 

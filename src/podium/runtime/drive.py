@@ -119,7 +119,7 @@ class Driver:
         self._slots.suspended = suspended
 
     def start_from(self, machine: Machine, saved: Saved) -> None:
-        """Continue from a checkpoint instead of the beginning of the log. The views have done so already."""
+        """Continue from a checkpoint instead of the start of the log. The views have done so already."""
         self.machine = machine
         self._slots.engine_attempts = dict(saved.engine_attempts)
         self._feed.shown = saved.run_seq

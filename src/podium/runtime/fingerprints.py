@@ -156,7 +156,7 @@ def _agent(order: TaskOrder) -> dict[str, Any]:
 
 
 async def _worktree_of(order: TaskOrder, host: TaskHost) -> dict[str, Any]:
-    """The files that an agent begins with in a worktree of its own: those of a commit."""
+    """The files that an agent starts with in a worktree of its own: those of a commit."""
     body = order.step.body
     if not isinstance(body, Agent) or body.workspace != "worktree":
         return {}

@@ -1,7 +1,7 @@
 """What holds a lease: the lease's owner names a process, so that others on this host can see whether it still exists.
 
-A process is its host, the boot and the namespace its number belongs to, the number, and when it began: numbers are used
-again. A run on another engine is held by its workflow there, which is never gone from here. What cannot be known
+A process is its host, the boot and the namespace its number belongs to, the number, and when it started: numbers are
+used again. A run on another engine is held by its workflow there, which is never gone from here. What cannot be known
 (another host, another container) is never taken for gone: its lease lapses.
 """
 
@@ -104,7 +104,7 @@ def _own_start(pid: int) -> int:
 
 
 def start_of(pid: int) -> int:
-    """When a process began, in ticks since boot: with the pid, its name."""
+    """When a process started, in ticks since boot: with the pid, its name."""
     seen = proc.look(pid)
     return seen.began if seen is not None else 0
 

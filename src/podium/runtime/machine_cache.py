@@ -1,4 +1,4 @@
-"""The machine as it was at some record: a log that has moved on is folded again from there, not from its beginning.
+"""The machine as it was at some record: a log that has moved on is folded again from there, not from its start.
 
 The same is saved in the store as a checkpoint, together with what the views know at that record.
 """

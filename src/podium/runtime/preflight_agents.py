@@ -21,7 +21,7 @@ from podium.runtime.preflight import (
     work_of,
 )
 
-# Stands for what is known only when the step runs.
+# A placeholder for what is known only when the step runs.
 _SOME_TEXT: Final = "${...}"
 _TEXTS: Final = ("model", "effort")
 _LISTS: Final = ("fallback_models", "add_dirs", "allowed_tools", "disallowed_tools", "args")

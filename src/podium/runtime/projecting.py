@@ -1,6 +1,6 @@
 """Keeps snapshots up with the log.
 
-A projector reads on from where the stored snapshot stands, folds, and stores what changed. It may stop and begin
+A projector reads on from where the stored snapshot is, folds, and stores what changed. It may stop and start
 again anywhere, and several may work on one run: an older snapshot never replaces a newer one.
 """
 
@@ -25,7 +25,7 @@ class Projecting:
         self._clock = clock
         self._alerting = alerting
         self._on_demand = on_demand
-        # How far behind the log the last projection began, in seconds.
+        # How far behind the log the last projection started, in seconds.
         self.lag = 0.0
 
     async def catch_up(self, run_id: RunId) -> RunSnapshot:

@@ -14,7 +14,7 @@ from podium.runtime.spilling import Values
 async def replayed(
     store: Store, run_id: RunId, plan: Plan, payloads: Callable[[], Values] | None = None
 ) -> Machine:
-    """From the newest checkpoint that fits the plan, else from the beginning of the log."""
+    """From the newest checkpoint that fits the plan, else from the start of the log."""
     saved = await newest_for(store, run_id, plan)
     machine = (machine_of(plan, saved) if saved is not None else None) or Machine(plan)
     async for record in records_of(store, run_id, after=machine.last_seq, values=payloads):

@@ -180,7 +180,7 @@ class NotTheSame(Exception):
 
 
 class Reuse:
-    """Says of every attempt, right before it is carried out, whether an earlier one can stand for it, and why."""
+    """Says of every attempt, right before it is carried out, whether an earlier one can replace it, and why."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Reuse:
         self._values = values
 
     def has_no_inputs(self, order: TaskOrder) -> bool:
-        """Whether the attempt is given no files, and no earlier one may stand for it."""
+        """Whether the attempt is given no files, and no earlier one may take its place."""
         if self._before is not None or getattr(order.step.body, "work", PLAIN_WORK).cache:
             return False
         return not self._fingerprints.rests_on_more(order)

@@ -1,6 +1,6 @@
 """The directory of a run: plain files that can be read without us.
 
-    runs/<run id>/state.json          how the run stands, folded from the log
+    runs/<run id>/state.json          the run's status, folded from the log
     runs/<run id>/workflow.yaml       what was run; plan.json is what it was compiled to
     runs/<run id>/run.json            what the store knows of the run besides its events
     runs/<run id>/logs/workflow.jsonl one line per event, for people; events.jsonl, for programs
@@ -111,7 +111,7 @@ class RunDirectory:
         return self.steps / _log_name(path, attempt, kind)
 
     def fresh_step_file(self, path: str, attempt: int, kind: str) -> Path:
-        """The same, for a task that begins: what an interrupted one wrote there is gone."""
+        """The same, for a task that starts: what an interrupted one wrote there is gone."""
         file = self.step_file(path, attempt, kind)
         file.unlink(missing_ok=True)
         return file

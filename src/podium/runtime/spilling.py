@@ -98,7 +98,7 @@ class RunValues:
                     return await self._bucket.read(ref)
             if self._copies is None:
                 raise
-        # A run that an earlier version has begun.
+        # A run that an earlier version has started.
         try:
             return await self._copies().read(ref)
         except ArtifactNotFound as error:

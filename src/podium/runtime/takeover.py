@@ -60,7 +60,7 @@ class Takeover:
 
 
 class Takeovers:
-    """Makes the beginning of one new run."""
+    """Makes the start of one new run."""
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ def new_event(
 
 
 def foreseen(run: RunIdentity, write: EventWrite, run_seq: int, payload: bytes) -> EventRecord:
-    """An event as it will stand in the log if nothing comes in between: a machine folds it before it is stored."""
+    """An event as it will be in the log if nothing comes in between: a machine folds it before it is stored."""
     return EventRecord(
         run,
         run_seq,

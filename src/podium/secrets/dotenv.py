@@ -2,7 +2,7 @@ r"""Variables in a .env file (`--env-file`).
 
     # a comment
     TOKEN=abc                 the value ends before ` #` and the spaces in front of it
-    export PASSWORD='a # b'   between single quotes everything stands for itself
+    export PASSWORD='a # b'   between single quotes everything means itself
     KEY="line\nline"          between double quotes \n \r \t \" \\ and \$ are one character each
     EMPTY=
 

@@ -230,7 +230,7 @@ def records_of(
 
 
 def status_after(status: RunStatus, fresh: Sequence[EventWrite]) -> RunStatus:
-    """Where the run stands after new events; those that are not allowed change nothing."""
+    """The status of the run after new events; those that are not allowed change nothing."""
     for write in fresh:
         status = run_status_after(status, write.event_type) or status
     return status

@@ -120,7 +120,7 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
 
 
 def cursor_of(query: RunQuery) -> int | None:
-    """Where a page goes on; cursors come from outside and may be anything."""
+    """Where a page continues; cursors come from outside and may be anything."""
     cursor = query.cursor
     if cursor is None:
         return None

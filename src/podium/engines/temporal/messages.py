@@ -28,7 +28,7 @@ class OpenedRun(msgspec.Struct, frozen=True, omit_defaults=True):
     # Of the run's lease, which belongs to the execution.
     generation: int
     plan: bytes
-    # What the run has come to; None if it has only begun.
+    # What the run has come to; None if it has only started.
     machine: bytes | None = None
     # Of a run that has not started: what RunStarted says.
     start: dict[str, Any] | None = None

@@ -20,7 +20,7 @@ from temporalio.workflow import Info
 # Imported by the workflow: one copy of each, also in the sandbox. Two would have two of every type.
 _PURE: Final = (
     "msgspec",
-    # For the time that a run takes to start: each execution would otherwise make these types anew.
+    # For the time that a run takes to start: each execution would otherwise make these types again.
     "podium.engines.run_loop",
     "podium.engines.temporal.messages",
     "podium.engines.temporal.names",

@@ -2,7 +2,7 @@
 
 A provider says how to ask and what an answer amounts to; asking, time limits, stopping, masks and records are ours. A
 result that does not fit its schema is asked for once more, in the same session where there is one. The files of
-a visit are gone with it: prompts and answers stand there unmasked.
+a visit are gone with it: prompts and answers are there unmasked.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from podium.runtime.tasks.recordings import Recordings, Turn
 
 _MAX_KEPT: Final = 64 * 1024
-# What is read in a moment; a thread would take longer to begin.
+# What is read in a moment; a thread would take longer to start.
 _SOON_READ: Final = 256 * 1024
 # claude and gemini do not wait for their reader: what does not fit into the pipe when they end is lost. A megabyte is
 # more than any model says at once, and the most that everybody may have.
@@ -240,7 +240,7 @@ class AgentTasks:
         stopping: CancelToken,
         until: float | None,
     ) -> AgentOutcome | TaskResult:
-        """An attempt that was interrupted goes on in its conversation, if that is still there."""
+        """An attempt that was interrupted continues in its conversation, if that is still there."""
         session = interrupted_session(order, provider, self._host)
         if session is not None:
             watch.show("continues where it was interrupted")
@@ -562,7 +562,7 @@ def _added(outcome: AgentOutcome, earlier: AgentOutcome) -> AgentOutcome:
 
 
 def _so_far(outcome: AgentOutcome) -> dict[str, Any]:
-    """Of an agent that was stopped: the session one can go on with, what it left, and what is known to be paid."""
+    """Of an agent that was stopped: the session one can continue with, what it left, and what is known to be paid."""
     facts: dict[str, Any] = {}
     if outcome.outputs:
         facts["outputs"] = dict(outcome.outputs)

@@ -40,7 +40,7 @@ def most_kept(work: Work, workflow: Workflow) -> int:
 
 
 def shown_facts(output: Output, most: int) -> dict[str, Any]:
-    """The output as it stands in the event."""
+    """The output as it is in the event."""
     facts: dict[str, Any] = {"output": output.text(most)}
     if output.size > most:
         facts |= {"truncated": True, "outputBytes": output.size}
@@ -48,7 +48,7 @@ def shown_facts(output: Output, most: int) -> dict[str, Any]:
 
 
 def text_facts(text: str, most: int) -> dict[str, Any]:
-    """A text that is at hand as a whole, as it stands in the event."""
+    """A text that is at hand as a whole, as it is in the event."""
     content = text.encode("utf-8", "replace")
     if len(content) <= most:
         return {"output": content.decode()}
@@ -157,7 +157,7 @@ def take_values(file: str) -> dict[str, str]:
 
 
 def tail_of(file: Path) -> str:
-    """The end of a log: where the reason usually stands."""
+    """The end of a log: where the reason usually is."""
     try:
         with file.open("rb") as opened:
             opened.seek(0, 2)

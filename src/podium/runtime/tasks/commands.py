@@ -285,7 +285,7 @@ def needs_launcher(limits: Limits | None) -> bool:
 
 
 def launched(limits: Limits | None) -> list[str]:
-    """What stands in front of a program and its arguments so that it runs with these limits."""
+    """What is in front of a program and its arguments so that it runs with these limits."""
     assert limits is not None
     return [
         sys.executable,

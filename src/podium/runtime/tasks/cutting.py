@@ -32,7 +32,7 @@ def cut_text(text: str, most: int) -> str:
 def tail_of_bytes(content: bytes) -> str:
     """The end of a longer content, from the first whole line on."""
     whole = content[content.find(_NEWLINE) + 1 :] or content
-    # A single line: without the rest of a character whose beginning was cut off.
+    # A single line: without the rest of a character whose start was cut off.
     start = next((n for n, byte in enumerate(whole[:4]) if byte & 0xC0 != 0x80), 0)
     return whole[start:].decode("utf-8", "replace")
 

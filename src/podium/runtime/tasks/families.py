@@ -48,7 +48,7 @@ class Family:
         """Who is alive. The exit status of those that have ended and are ours to wait for is taken.
 
         One that forks and ends while we look is in neither of two places: nobody is there only when two looks in a
-        row have seen the same orphans. If they never do, the newest stands for what is not caught.
+        row have seen the same orphans. If they never do, the newest is used for what is not caught.
         """
         seen: list[Seen] = []
         before: set[tuple[int, int]] | None = None

@@ -96,7 +96,7 @@ class TaskHost(msgspec.Struct):
         return {name: self.secrets[name] for name in work.secrets}
 
     def values_of_env(self, allowed: tuple[str, ...], secrets: tuple[str, ...]) -> dict[str, str]:
-        """What `${env.X}` stands for in a step's texts: only what was allowed."""
+        """What `${env.X}` means in a step's texts: only what was allowed."""
         found = {name: self.environment[name] for name in allowed if name in self.environment}
         if secrets:
             found |= {name: self.secrets[name] for name in secrets if name in self.secrets}

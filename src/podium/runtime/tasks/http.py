@@ -140,7 +140,7 @@ class Prepared:
             raise AddressRefused(
                 f"{shortened(shown, 200)!r} is not an address: it must start with https:// or http://"
             )
-        # Without the query and what stands before @: these are where people put keys.
+        # Without the query and what is before @: these are where people put keys.
         self.described = f"{self.method} {_shown(shown)}"
         self.headers = {name: render(text, lookup) for name, text in body.headers.items()}
         self.content = self._content(fill_in(body.body, lookup))

@@ -12,7 +12,7 @@ import sys
 
 def main() -> None:
     memory, cpu = int(sys.argv[1]), float(sys.argv[2])
-    # Python ignores these two, and the program would go on doing so.
+    # Python ignores these two, and the program would continue doing so.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     if memory:

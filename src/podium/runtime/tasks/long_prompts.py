@@ -1,7 +1,7 @@
 """Prompts that a program refuses because they are too long: they become a file, and the prompt says where it is.
 
 How much fits depends on the program and on the model, and each program knows best: it is asked with the prompt as it
-is, and only if it refuses, before anything was paid, once more with the file. A session that goes on is not tried out
+is, and only if it refuses, before anything was paid, once more with the file. A session that continues is not tried out
 like that. A warning tells the user: an agent that reads its task in parts works otherwise than one that was told all.
 """
 
@@ -19,7 +19,7 @@ _LONG_FOR_A_SESSION: Final = 400_000
 
 
 def would_spoil_its_session(request: AgentRequest) -> bool:
-    """claude keeps what it has refused: a session that goes on would have to bear it in every later turn."""
+    """claude keeps what it has refused: a session that continues would have to bear it in every later turn."""
     return request.resume is not None and len(request.prompt) > _LONG_FOR_A_SESSION
 
 
@@ -31,7 +31,7 @@ def is_too_long(request: AgentRequest, outcome: AgentOutcome) -> bool:
 
 
 def in_a_file(request: AgentRequest) -> AgentRequest:
-    """The same request; the task stands in a file of the visit, which the agent may read."""
+    """The same request; the task is in a file of the visit, which the agent may read."""
     request.folder.mkdir(mode=0o700, exist_ok=True)
     file = request.folder / "task.md"
     write_new(file, request.prompt.encode())

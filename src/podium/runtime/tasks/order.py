@@ -29,7 +29,7 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
     attempt: int
     engine_attempt: int
     step: Step
-    # The workflow the step stands in, for its environment and limits.
+    # The workflow the step is in, for its environment and limits.
     workflow: Workflow
     values: dict[tuple[str | int, ...], Any]
     # Values of the host: `${env.X}` and `${run.X}`.
@@ -47,7 +47,7 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def lookup(self) -> Lookup:
-        """What the references of the step's texts stand for."""
+        """What the references of the step's texts mean."""
 
         def look(path: tuple[str | int, ...]) -> Any:
             # What the machine knew when it decided comes first; only values of the host are looked up here. Where the
@@ -65,7 +65,7 @@ def visit_name(path: str, attempt: int) -> str:
 
 
 class TaskResult(msgspec.Struct):
-    """The end of an attempt, as it is to stand in the log."""
+    """The end of an attempt, as it is to be in the log."""
 
     event_type: str
     payload: dict[str, Any]

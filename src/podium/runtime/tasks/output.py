@@ -1,4 +1,4 @@
-"""What a task writes: all of it into its log, masked; its beginning for the event; and, as it is, into a file.
+"""What a task writes: all of it into its log, masked; its start for the event; and, as it is, into a file.
 
 Pipes and not files: a program that opens /dev/stderr again would empty a file. A log is made when there is something to
 write, so that a hundred thousand silent steps leave no files. The output ends with the main process: what is in the
@@ -60,7 +60,7 @@ class Output:
         self._is_over = False
         self.kept = bytearray()
         self.tail = b""
-        # As it stands in the log.
+        # As it is in the log.
         self.size = 0
         self.problem: OSError | None = None
 

@@ -1,6 +1,6 @@
 """What /proc tells about processes, and how to signal one without ever hitting another.
 
-A process is its number and the moment it began: numbers are used again. A signal goes through a pidfd that was opened
+A process is its number and the moment it started: numbers are used again. A signal goes through a pidfd that was opened
 before the two were compared, so what gets the signal is what was looked at.
 """
 
@@ -37,7 +37,7 @@ def look(pid: int) -> Seen | None:
         stat = _content(f"/proc/{pid}/stat")
     except OSError:
         return None
-    # The name stands in brackets and may hold anything, brackets too.
+    # The name is in brackets and may hold anything, brackets too.
     fields = stat[stat.rfind(b")") + 2 :].split()
     is_ending = bool(int(fields[6]) & _PF_EXITING)
     return Seen(pid, int(fields[1]), int(fields[3]), int(fields[19]), fields[0].decode(), is_ending)

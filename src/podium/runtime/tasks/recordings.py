@@ -5,7 +5,7 @@ A recording is a folder of one run: `recording.json`, and a file of JSON for eac
 order of calls: branches that run at once, retries and runs that are resumed find theirs.
 
 A call is answered from a recording only if the same is asked: provider, settings, schema, session and prompt. Anything
-else is a miss. A session is the same if the same call began it; ids of sessions are made up anew each time. Paths of
+else is a miss. A session is the same if the same call started it; ids of sessions are made up anew each time. Paths of
 the run and of the workspace are written as «run», «artifacts» and «workspace»: a recording is used elsewhere, too.
 """
 
@@ -89,7 +89,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     # Only what is set.
     settings: dict[str, Any] = {}
     schema: Any = None
-    # The call that began the session which goes on.
+    # The call that started the session which continues.
     session: str | None = None
     # Of a provider that the workflow describes: the hash of its description.
     template: str | None = None
@@ -103,7 +103,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
     text: list[str] = []
     json: Any = None
     session: str | None = None
-    # The call that began this session.
+    # The call that started this session.
     begun_by: str | None = None
     usage: Usage = Usage()
     session_usage: Usage | None = None
@@ -212,7 +212,7 @@ def _in_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 class _Sessions:
-    """Which call began a session, by its id."""
+    """Which call started a session, by its id."""
 
     def __init__(self, calls: list[KeptCall]) -> None:
         self._begun_by = {
@@ -487,7 +487,7 @@ class Replay:
 
 
 def _difference(asked: Asked, call: KeptCall | None, calls: Mapping[str, KeptCall]) -> str:
-    """What is asked now and was not then, beginning with what matters most."""
+    """What is asked now and was not then, starting with what matters most."""
     if call is None:
         same = [name for name, one in calls.items() if one.asked.prompt == asked.prompt]
         if same:

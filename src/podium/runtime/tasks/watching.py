@@ -1,9 +1,9 @@
-"""What an agent that is still at work says already: how far it is, for people, and its session, to go on with.
+"""What an agent that is still at work says already: how far it is, for people, and its session, to continue.
 
 Both are small files beside the prompt. `<step>.<attempt>.progress` gets a line for each thing the agent does; its last
 line is how far it is. `<step>.<attempt>.session` names the conversation as soon as anybody knows it, before the program
-starts where we choose it: an attempt that was interrupted can then go on in it. Neither is the truth about the run, and
-whatever an agent prints, or a disk refuses, the run goes on without them.
+starts where we choose it: an attempt that was interrupted can then continue in it. Neither is the truth about the run,
+and whatever an agent prints, or a disk refuses, the run continues without them.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ class Watch:
             return
         self._session = session
         known = {"provider": self._provider, "session": session}
-        # Half of it, or nothing: then an interrupted attempt begins anew.
+        # Half of it, or nothing: then an interrupted attempt starts again.
         with contextlib.suppress(OSError), open_new(self._session_file) as opened:
             opened.write(json.dumps(known).encode())
             os.fsync(opened.fileno())
@@ -124,7 +124,7 @@ class Watch:
 
 
 def interrupted_session(order: TaskOrder, provider: Provider, host: TaskHost) -> str | None:
-    """The conversation of this attempt that an earlier process was killed in; None if it begins, or nobody knows."""
+    """The conversation of this attempt that an earlier process was killed in; None if it is new, or nobody knows."""
     body = order.step.body
     assert isinstance(body, Agent)
     if order.engine_attempt == 1 or provider.sessions == "none" or body.workspace == "worktree":
@@ -145,7 +145,7 @@ def interrupted_session(order: TaskOrder, provider: Provider, host: TaskHost) ->
 def going_on(request: AgentRequest, session: str) -> AgentRequest:
     """The same request in the conversation it was interrupted in.
 
-    The whole prompt stands there again: nobody knows whether the agent had written it down before it was killed.
+    The whole prompt is there again: nobody knows whether the agent had written it down before it was killed.
     """
     prompt = (
         "You were interrupted while you worked on the task below, and all that you had started was stopped. See what "

@@ -1,11 +1,11 @@
 """Git worktrees: a place to change files in that nobody else sees, and what becomes of the changes.
 
-A worktree begins at the last commit of the workspace's repository, stands in the run's directory, and is gone when its
+A worktree starts at the last commit of the workspace's repository, is in the run's directory, and is gone when its
 attempt has ended. What was changed in it is kept as a diff among the artifacts, whether the attempt succeeded or not.
 After a crash what is left of it is removed, and the attempt has a new one.
 
 Agents write into a worktree what they like, also a `.git` that names programs to be run. So git is told where its own
-files are and never looks for them there, and it compares by a copy of its index that was made before the agent began.
+files are and never looks for them there, and it compares by a copy of its index that was made before the agent started.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ _CHUNK: Final = 1 << 20
 
 
 class NoWorktree(PodiumError):
-    """There is no git, no repository, or no commit to begin with."""
+    """There is no git, no repository, or no commit to start with."""
 
     code = "WORKTREE_NOT_POSSIBLE"
 
@@ -80,7 +80,7 @@ class Worktree:
     path: Path
     # Where the step works: what the workspace is in its repository, this is in the worktree.
     workspace: Path
-    # What it began with.
+    # What it started with.
     commit: str
     # Git's own files about it, and an index of our own beside it.
     git_dir: Path
@@ -233,7 +233,7 @@ async def check(host: TaskHost, run_id: str) -> None:
 
 
 async def beginning(host: TaskHost, run_id: str, visit: str) -> tuple[str, str]:
-    """The commit that a worktree would begin at, and the folder of it that is the workspace. Raises `NoWorktree`."""
+    """The commit that a worktree would start at, and the folder of it that is the workspace. Raises `NoWorktree`."""
     return await _beginning(Git(host, run_id, visit), host.workspace, CancelToken())
 
 

@@ -45,7 +45,7 @@ UPDATE leases SET owner = %(owner)s, generation = generation + 1, expires_at = {
    AND expires_at > clock_timestamp()
 RETURNING generation, {EXPIRES}
 """
-# A lease that has lapsed holds no slot any longer: it has to be claimed anew.
+# A lease that has lapsed holds no slot any longer: it has to be claimed again.
 _RENEW: Final = f"""
 UPDATE leases SET expires_at = {_UNTIL}
  WHERE run = (SELECT number FROM runs WHERE run_id = %(run_id)s) AND attempt = %(attempt)s

@@ -1,7 +1,7 @@
 """Who waits for new events: one connection listens for all watchers of a store.
 
 A notification only says that a run has something new; the watcher then reads. So a lost one delays and loses nothing:
-a watcher also looks by itself now and then, and everybody looks when the connection had to be made anew.
+a watcher also looks by itself now and then, and everybody looks when the connection had to be made again.
 """
 
 import asyncio

@@ -50,7 +50,7 @@ ON CONFLICT (run, attempt) DO UPDATE
 RETURNING generation, {EXPIRES}
 """
 _HOLDER: Final = f"SELECT owner, generation, {EXPIRES} FROM leases WHERE run = %s AND attempt = %s"
-# The events, where the run stands then, and word to whoever watches: one statement, one round trip.
+# The events, the status of the run then, and word to whoever watches: one statement, one round trip.
 _STORE: Final = """
 WITH stored AS (
     INSERT INTO events (run, run_seq, persisted_at, event_id, event_type, step_id, logical_attempt_id,

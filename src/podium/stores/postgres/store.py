@@ -122,7 +122,7 @@ class PostgresStore:
         return await log.find(self._connections, run_id, keys)
 
     async def watch(self, run_id: RunId, *, after: int = 0) -> AsyncIterator[list[EventRecord]]:
-        """Goes on by itself when the server was away: what was appended is still there."""
+        """Continues by itself when the server was away: what was appended is still there."""
         async with self._listener.watching(run_id) as news:
             while True:
                 news.clear()  # before reading, so that what comes meanwhile is not missed

@@ -42,14 +42,14 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     audit: "Sequence[AuditDraft]" = ()
 
 
-# Numbers and identities of runs, by run id. They never change, and are read once. That a number still stands for that
+# Numbers and identities of runs, by run id. They never change, and are read once. That a number still refers to that
 # run is asked again every time: what was read in a transaction that was undone goes to another run.
 KnownRuns = dict[str, tuple[int, RunIdentity]]
 _MAX_KNOWN_RUNS: Final = 10_000
 
-# Of one write: whether its key is known, how its run stands, who holds the lease, whether it ends an attempt under the
-# run's lease although the attempt has an owner. `(SELECT ?)` hides the parameter from
-# the planner, which would otherwise compare it with the condition of a partial index and plan anew for every value.
+# Of one write: whether its key is known, the status of its run, who holds the lease, whether it ends an attempt under
+# the run's lease although the attempt has an owner. `(SELECT ?)` hides the parameter from the planner, which
+# would otherwise compare it with the condition of a partial index and plan again for every value.
 _LOOK_UP_ONE: Final = (
     "SELECT 0, EXISTS (SELECT 1 FROM events WHERE run = number AND key = ?), status, head, "
     "(SELECT generation FROM leases WHERE run = number AND attempt = (SELECT ?) AND owner <> ''), "
@@ -60,7 +60,7 @@ _LOOK_UP_ONE: Final = (
 
 
 def _look_up_many(asked: int) -> str:
-    """The same of several writes; each row begins with the place of its write, and no row means no such run."""
+    """The same of several writes; each row starts with the place of its write, and no row means no such run."""
     places = ", ".join(f"({place}, ?, ?, ?, ?, ?)" for place in range(asked))
     return (
         f"WITH asked (place, key, attempt, ended, run, run_id) AS (VALUES {places}) "

@@ -1,7 +1,7 @@
 """The clock that leases in a file are measured by.
 
-Processes share the file and the machine, so they share its boot-time clock: it goes on while the machine sleeps,
-and nobody can set it. After a restart it begins anew; the boot id tells the two apart.
+Processes share the file and the machine, so they share its boot-time clock: it continues while the machine sleeps,
+and nobody can set it. After a restart it starts again; the boot id tells the two apart.
 """
 
 import time

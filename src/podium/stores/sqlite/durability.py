@@ -4,7 +4,7 @@ SQLite could do it (`synchronous = FULL`): then it syncs its write-ahead log ins
 stopped meanwhile keeps all others from writing; most of the time that the lock is held would be the disk's. So the
 writer commits with NORMAL, releases the lock, and syncs the log here, before anything is acknowledged.
 
-Why that is as safe: a commit is in the log, or the log was begun again since, and then it is in the database, which
+Why that is as safe: a commit is in the log, or the log was started again since, and then it is in the database, which
 SQLite syncs before. The log is the same file as long as the connection is open, since only the last connection removes
 it. A sync covers all commits of all processes so far, so what follows from something that another process has not
 synced yet, such as the answer to a repeated event, is synced together with it: every answer is preceded by a sync.

@@ -4,7 +4,7 @@ SQLite lets one process write at a time, but those that wait only look again now
 wait for seconds. The kernel wakes a waiter at once, so a lock of its own, in a file beside the database, is taken
 before every write transaction.
 
-The lock has a gate. Whoever waits for the lock stands in the gate, and nobody gets past it; without it, a process
+The lock has a gate. Whoever waits for the lock is in the gate, and nobody gets past it; without it, a process
 that has just written takes the lock again before the one it woke has come to its senses.
 
 The locks belong to the open file, not to the process, so two stores in one process exclude each other too; they

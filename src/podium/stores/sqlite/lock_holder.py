@@ -27,7 +27,7 @@ def describe_holder(path: Path) -> str:
 
 
 def is_stopped(path: Path) -> bool:
-    """Whether the process that holds the lock stands still until another one lets it continue."""
+    """Whether the process that holds the lock is suspended until another one lets it continue."""
     pid = _holder(path)
     return pid is not None and _state(pid) in _STOPPED
 

@@ -147,7 +147,7 @@ def all_problems(database: Database) -> list[str]:
 
 
 def backup(database: Database, target: Path) -> None:
-    """Copy the database as it is at one moment, while others go on writing."""
+    """Copy the database as it is at one moment, while others keep writing."""
     if target.exists():
         raise StoreUnavailable(f"{target} exists; choose another name for the backup")
     part = target.with_name(target.name + ".part")

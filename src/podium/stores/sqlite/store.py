@@ -520,7 +520,7 @@ class SqliteStore:
         return await self._in_thread(lambda: maintenance.all_problems(self._database))
 
     async def backup(self, target: Path) -> None:
-        """Copy the database as it is now, while others go on writing."""
+        """Copy the database as it is now, while others keep writing."""
         from podium.stores.sqlite import maintenance
 
         await self._in_thread(lambda: maintenance.backup(self._database, target))

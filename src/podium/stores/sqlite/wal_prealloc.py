@@ -1,7 +1,7 @@
 """Room in the write-ahead log, made before it is needed.
 
 A commit that makes a file longer waits for the file system's own journal, too: that costs several times as much as one
-that overwrites what is there. SQLite begins with an empty log, lets it grow with every commit, and removes it when the
+that overwrites what is there. SQLite starts with an empty log, lets it grow with every commit, and removes it when the
 last process closes the file; so every short run would pay for it. A log may be longer than what is in it: what follows
 the last commit is not looked at. So zeros are put behind it now and then, as much again as it has, until it has its
 usual size.
@@ -16,7 +16,7 @@ import apsw
 _PAGE: Final = 4096
 _FRAME: Final = _PAGE + 24
 _FIRST: Final = 64 * _FRAME
-# A little more than SQLite lets it grow to before it begins again at the front.
+# A little more than SQLite lets it grow to before it starts again at the front.
 _USUAL: Final = 1100 * _FRAME
 # How many pages one transaction is expected to write at most; a larger one makes the file longer itself.
 _MARGIN: Final = 12

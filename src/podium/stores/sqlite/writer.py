@@ -14,7 +14,7 @@ tried again one by one. Appends, which there are most of, are told apart from ot
 are made together, with few statements for all of them.
 
 A caller that is cancelled, or that waited longer than the store's patience, may find its change stored all the same
-if the transaction had begun. It has to ask again: keys make that harmless.
+if the transaction had started. It has to ask again: keys make that harmless.
 """
 
 import asyncio
@@ -109,7 +109,7 @@ class Writer:
         self._database = database
         self._lock = lock
         self._moments = moments
-        # When the transaction under way began; for the changes that are part of it.
+        # When the transaction under way started; for the changes that are part of it.
         self.moment = moments()
         self._version = version
         self._patience = patience
@@ -440,7 +440,7 @@ class Writer:
         if seen == self._data_version:
             _take_up(self._db)
         elif self._lock.take_within(_CHECKPOINT_SECONDS):
-            # Others write, too: while they do, the log would be taken up in part, and never begin again.
+            # Others write, too: while they do, the log would be taken up in part, and never start again.
             try:
                 _take_up(self._db)
             finally:
@@ -508,7 +508,7 @@ class Writer:
         return self._database.translate_error(error)
 
     def _give_up_connection(self) -> None:
-        """After a failure nothing of it must remain: the next transaction begins on a new connection."""
+        """After a failure nothing of it must remain: the next transaction starts on a new connection."""
         db, self._db = self._db, None
         if db is not None:
             with contextlib.suppress(apsw.Error):
