@@ -14,7 +14,9 @@ import msgspec
 from bench.conductor_workers import Podium, Worker, plan_of, sequence
 from bench.report import Report, milliseconds
 from bench.temporal_workers import processor_of
+from podium.engines.conductor.reconciling import PAGE
 from podium.engines.conductor.site import parked_owner
+from podium.engines.conductor.worker import RECONCILE_SECONDS
 from podium.log.ids import RunId
 from services import conductor
 from services.conductor import ConductorServer
@@ -26,9 +28,6 @@ _SETTLE_SECONDS: Final = 40
 _MEASURED_SECONDS: Final = 120
 _SLOTS: Final = 8
 _LIMIT_SECONDS: Final = 600
-# Every two seconds the reconciler asks for a hundred executions per call.
-_RECONCILED_PER_CALL: Final = 100
-_RECONCILE_SECONDS: Final = 2
 _QUESTION: Final = 'steps: [{name: Q, approval: {message: "May it?"}}]\n'
 
 
@@ -76,7 +75,7 @@ def _report(report: Report, idle: Spent, waiting: Spent, *, sweeps: float) -> No
     report.figure("with a worker, per run and minute", milliseconds(grown / _RUNS))
     report.figure("the worker, per run and minute", milliseconds((waiting.worker - idle.worker) / _RUNS))
     report.goal("server with a worker / its own sweeps", grown / sweeps, at_most=1.5)
-    reconciler = 60 / _RECONCILE_SECONDS * _RUNS / _RECONCILED_PER_CALL
+    reconciler = 60 / RECONCILE_SECONDS * _RUNS / PAGE
     report.figure("calls of the reconciler, per minute", f"{reconciler:.0f}")
     report.goal("calls for the runs / those", (waiting.calls - idle.calls) / reconciler, at_most=1.05)
 

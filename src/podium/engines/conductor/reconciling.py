@@ -23,7 +23,8 @@ from podium.log.times import moment
 from podium.log.transitions import RunStatus
 
 _LOG: Final = logging.getLogger(__name__)
-_PAGE: Final = 100
+# So many runs are asked about in one call.
+PAGE: Final = 100
 # What a client has to start the run that it created.
 _START: Final = timedelta(seconds=10)
 # A worker that gives a run another execution also pauses it, if the run is paused.
@@ -44,7 +45,7 @@ class Reconciler:
     async def look(self) -> None:
         """At all runs of this engine that are open, wait, and have their files here."""
         after = ""
-        while runs := await self._store.open_runs(CONDUCTOR, after=after, limit=_PAGE):
+        while runs := await self._store.open_runs(CONDUCTOR, after=after, limit=PAGE):
             after = runs[-1].identity.run_id
             await self._look_at([run for run in runs if self._is_served(run)])
 
