@@ -5,10 +5,12 @@ import signal
 import sys
 from types import ModuleType
 
-from services import agents, conductor, postgres, s3, temporal
+from services import agents, conductor, kafka, postgres, s3, temporal
 from services.missing import ServiceMissing
 
-_SERVERS: dict[str, ModuleType] = {server.NAME: server for server in (conductor, postgres, s3, temporal)}
+_SERVERS: dict[str, ModuleType] = {
+    server.NAME: server for server in (conductor, kafka, postgres, s3, temporal)
+}
 # Installed, and started by whoever uses them.
 _PROGRAMS: dict[str, ModuleType] = {agents.NAME: agents}
 

@@ -12,7 +12,6 @@ import http.client
 import json
 import os
 import shutil
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -22,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from services import cache, java, supervised
+from services import cache, java, maven, supervised
 from services.missing import ServiceMissing
 
 NAME: Final = "conductor"
@@ -31,9 +30,6 @@ VERSION: Final = "3.32.3"
 LEAST_JAVA: Final = 21
 HOW_TO_INSTALL: Final = "`python -m services start conductor` installs it with Maven (apt-get install maven)"
 _ARTIFACT: Final = f"org.conductoross:conductor-server:{VERSION}:jar:boot"
-# Pinned like the server: by itself every Maven takes another version of it.
-_MAVEN_GOAL: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:get"
-_SECONDS_TO_INSTALL: Final = 900
 # 16 to 25 seconds on a machine with nothing else to do.
 _SECONDS_TO_ANSWER: Final = 300.0
 # A port that is free now may be taken a moment later.
@@ -195,23 +191,8 @@ def _jar() -> str:
 
 
 def _install(folder: Path) -> None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise ServiceMissing(NAME, "there is no mvn; apt-get install maven")
-    command = [maven, "-q", "-B", f"-Dmaven.repo.local={folder / 'm2'}", _MAVEN_GOAL, "-Dtransitive=false"]
-    try:
-        done = subprocess.run(
-            [*command, f"-Dartifact={_ARTIFACT}"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS_TO_INSTALL,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ServiceMissing(NAME, f"Maven did not end within {_SECONDS_TO_INSTALL} seconds") from None
-    if done.returncode != 0:
-        raise ServiceMissing(NAME, f"Maven failed: {(done.stderr + done.stdout).strip()[-500:]}")
+    goal = f"{maven.DEPENDENCY_PLUGIN}:get"
+    maven.run(NAME, folder, goal, "-Dtransitive=false", f"-Dartifact={_ARTIFACT}")
     _keep_only_the_jar(folder)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from services import conductor, postgres, temporal
+from services import conductor, kafka, postgres, temporal
 from tests.conformance import RULES_OF_PROMISES
 from tests.servers import MISSING, need
 
@@ -87,5 +87,13 @@ def shared_temporal(run_folder: Path) -> Iterator[temporal.TemporalServer]:
 def shared_conductor(run_folder: Path) -> Iterator[conductor.ConductorServer]:
     """One server per test run, whatever the number of workers. Tests take names of their own, and never stop it."""
     server = need(lambda: conductor.share(run_folder))
+    yield server
+    server.stop(wait=False)
+
+
+@pytest.fixture(scope="session")
+def shared_kafka(run_folder: Path) -> Iterator[kafka.KafkaServer]:
+    """One broker per test run, whatever the number of workers. Tests take topics of their own, and never stop it."""
+    server = need(lambda: kafka.share(run_folder))
     yield server
     server.stop(wait=False)

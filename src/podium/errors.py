@@ -5,6 +5,7 @@
     ├── InvalidEvent                 an event that no store may keep
     │   └── PayloadTooLarge          over 256 KiB: large values belong in artifacts
     ├── RunNotFound                  unknown run, or a run of another tenant: the same answer
+    ├── BusFilterConflict            a bus was registered with another filter
     ├── RunRequestConflict           the same request id with other inputs or another plan
     ├── StaleFence                   the writer has lost its lease
     ├── RunNotApproved               a run that needs an approval was to start without
@@ -153,6 +154,10 @@ class RunNotFound(PodiumError):
 
 class RunRequestConflict(PodiumError):
     code = "RUN_REQUEST_CONFLICT"
+
+
+class BusFilterConflict(PodiumError):
+    code = "BUS_FILTER_CONFLICT"
 
 
 class StaleFence(PodiumError):

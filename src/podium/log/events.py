@@ -139,6 +139,11 @@ def check_write(write: EventWrite) -> None:
     check_payload(write.payload)
 
 
+def is_event_type(text: str) -> bool:
+    """Whether an event can be of this type."""
+    return _TYPE.fullmatch(text) is not None
+
+
 def is_key(text: str) -> bool:
     """Whether an event can have this idempotency key."""
     return _KEY.fullmatch(text) is not None

@@ -1,10 +1,70 @@
 """Events on their way to a bus."""
 
+from functools import lru_cache
+from typing import Final
+
 import msgspec
 
-from podium.log.events import EventRecord
-from podium.log.ids import RunId
+from podium.errors import InvalidEvent
+from podium.log.events import EventRecord, EventType, is_event_type
+from podium.log.ids import RunId, check_id
 from podium.log.times import Timestamp
+
+# In the payload of a step's end: what the step publishes. Quotes inside a JSON text are escaped, so these bytes are
+# always a key.
+_MESSAGES_KEY: Final = b'"publishes"'
+
+
+def may_have_messages(event_type: str, payload: bytes) -> bool:
+    """Whether an event may hold messages for other topics, without decoding it; False is certain."""
+    return event_type == EventType.STEP_COMPLETED and _MESSAGES_KEY in payload
+
+
+class BusFilter(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, forbid_unknown_fields=True
+):
+    """Which events a bus gets: those of all the types and plans named here; empty means all of them."""
+
+    event_types: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
+    # Only the ends of steps that publish something.
+    messages_only: bool = False
+
+    def wants(self, plan_id: str, event_type: str, payload: bytes) -> bool:
+        if self.event_types and event_type not in self.event_types:
+            return False
+        if self.plans and plan_id not in self.plans:
+            return False
+        return not self.messages_only or may_have_messages(event_type, payload)
+
+
+ALL_EVENTS: Final = BusFilter()
+
+
+def bus_filter(
+    event_types: tuple[str, ...] = (), plans: tuple[str, ...] = (), *, messages_only: bool = False
+) -> BusFilter:
+    """A filter with its parts in order, so that equal ones are equal. Raises `InvalidEvent`."""
+    for event_type in event_types:
+        if not is_event_type(event_type):
+            raise InvalidEvent(f"event type {event_type[:60]!a} is not in PascalCase")
+    for plan in plans:
+        check_id("plan_id", plan)
+    return BusFilter(
+        event_types=tuple(sorted(set(event_types))),
+        plans=tuple(sorted(set(plans))),
+        messages_only=messages_only,
+    )
+
+
+def encode_filter(wanted: BusFilter) -> str:
+    return msgspec.json.encode(wanted).decode() if wanted != ALL_EVENTS else ""
+
+
+@lru_cache(maxsize=64)
+def decode_filter(text: str) -> BusFilter:
+    """Asked for every append while there is a bus, so it is read once."""
+    return msgspec.json.decode(text, type=BusFilter) if text else ALL_EVENTS
 
 
 class OutboxClaim(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,7 @@ from podium.log.engines import LOCAL, EngineRunRef
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
-from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.outbox import BusFilter, DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
@@ -361,8 +361,12 @@ class Checkpoints(Protocol):
 
 
 class Outbox(Protocol):
-    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
-        """From now on (or from the first event of all) every event is also for this bus."""
+    async def add_bus(self, bus: str, *, from_start: bool = False, only: BusFilter | None = None) -> None:
+        """From now on (or from the first event of all) every event that it wants is also for this bus.
+
+        `only`: which events it wants; None is what it was added with before, all events if it is new. Raises
+        `BusFilterConflict` if it was added with another filter.
+        """
         ...
 
     async def remove_bus(self, bus: str) -> None: ...

@@ -7,6 +7,7 @@ from podium.errors import PodiumError
 _MODULES: Final = {
     "conductor": ("httpx2",),
     "http": ("httpx2", "httpcore2"),
+    "kafka": ("confluent_kafka",),
     "signing": ("cryptography",),
     "temporal": ("temporalio",),
 }

@@ -24,7 +24,7 @@ from podium.log.engines import LOCAL, EngineRunRef, check_engine_ref
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import IN_LINE, AttemptClaim, Fence, HeldLease, Lease, WakeUp
-from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.outbox import ALL_EVENTS, BusFilter, DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import (
     Backpressure,
     NewRun,
@@ -108,6 +108,7 @@ class MemoryStore:
         self._limits: dict[tuple[str, str, str], int] = {}
         self._served: dict[str, int] = {}
         self._buses: dict[str, dict[str, _Line]] = {}
+        self._filters: dict[str, BusFilter] = {}
         self._dead: dict[tuple[str, str, int], DeadLetter] = {}
         self._audit: dict[str, list[AuditRecord]] = {}
         self._audit_heads: dict[str, AuditHead] = {}
@@ -197,10 +198,10 @@ class MemoryStore:
         stored = rules.records_of(kept.row.identity, fresh, kept.row.head, now)
         kept.log += stored
         kept.by_key.update({record.idempotency_key: record for record in stored})
-        for lines in self._buses.values():
-            lines.setdefault(kept.row.identity.run_id, _Line()).waiting.extend(
-                record.run_seq for record in stored
-            )
+        for bus, lines in self._buses.items():
+            wanted = self._wanted(bus, stored)
+            if wanted:
+                lines.setdefault(kept.row.identity.run_id, _Line()).waiting.extend(wanted)
         kept.row = rules.row_after(kept.row, fresh, len(stored), now)
         if kept.row.status in TERMINAL:
             kept.wake_ups.clear()
@@ -556,19 +557,26 @@ class MemoryStore:
 
     # --- the outbox -------------------------------------------------------------------------------
 
-    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
+    async def add_bus(self, bus: str, *, from_start: bool = False, only: BusFilter | None = None) -> None:
         texts.check_name("bus", bus)
         if bus in self._buses:
+            rules.check_filter(bus, only, self._filters[bus])
             return
+        self._filters[bus] = only or ALL_EVENTS
         earlier = self._runs if from_start else {}
         self._buses[bus] = {
-            run_id: _Line(waiting=[record.run_seq for record in kept.log])
+            run_id: _Line(waiting=wanted)
             for run_id, kept in earlier.items()
-            if kept.log
+            if (wanted := self._wanted(bus, kept.log))
         }
+
+    def _wanted(self, bus: str, records: Sequence[EventRecord]) -> list[int]:
+        wants = self._filters[bus].wants
+        return [one.run_seq for one in records if wants(one.run.plan_id, one.event_type, one.payload)]
 
     async def remove_bus(self, bus: str) -> None:
         self._buses.pop(bus, None)
+        self._filters.pop(bus, None)
         self._dead = {key: dead for key, dead in self._dead.items() if key[0] != bus}
 
     async def claim_line(

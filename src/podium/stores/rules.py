@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from podium.errors import (
+    BusFilterConflict,
     ContentDamaged,
     InvalidEvent,
     PlanNotApproved,
@@ -26,6 +27,7 @@ from podium.log.events import EventRecord, EventType, EventWrite, RunIdentity, c
 from podium.log.ids import RunId
 from podium.log.keys import RUN_SLOT, key_v1, keys_of_other_ends
 from podium.log.leases import AttemptClaim, Fence, attempt_name, may_write
+from podium.log.outbox import BusFilter
 from podium.log.payloads import RunApproved, RunStarted, read_as
 from podium.log.runs import NewRun, Run, RunQuery, request_id_of
 from podium.log.times import Timestamp
@@ -42,6 +44,15 @@ class BusState(StrEnum):
     FILLING = "filling"
     OPEN = "open"
     REMOVING = "removing"
+
+
+def check_filter(bus: str, only: BusFilter | None, registered: BusFilter) -> None:
+    """A filter cannot change: events that were left out are missing for good, and in the wrong place if added later."""
+    if only is not None and only != registered:
+        raise BusFilterConflict(
+            f"bus {bus!r} was registered with another filter; deliver to it without a filter, or give it up first with "
+            f"`podium outbox remove`"
+        )
 
 
 def check_writes(writes: Sequence[EventWrite]) -> None:

@@ -332,7 +332,7 @@ async def _store(
     moved = [row.status, row.head, row.updated_at, run.number]
     await connection.execute(_STORE, [*events, *moved, connections.channel, row.identity.run_id])
     if run.has_buses:
-        await outbox.add(connection, run.number, run.row.head + 1, row.head)
+        await outbox.add(connection, run.number, stored)
     if row.status in TERMINAL:
         await connection.execute("DELETE FROM wake_ups WHERE run = %s", [run.number])
         release = "UPDATE leases SET owner = '', expires_at = '-infinity' WHERE run = %s"

@@ -1,23 +1,28 @@
 """Events on their way to the buses. A claim takes a line, the undelivered events of one run, and not single events."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.events import EventRecord
+from podium.log.outbox import ALL_EVENTS, BusFilter, DeadLetter, OutboxClaim, OutboxLine, may_have_messages
 from podium.stores import rules, texts
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import EVENT, IDENTITY, NOW, as_text, identity_of, records_of
 
 # The line first: its row is the lock under which rows are added and removed.
-_ADD_LINES: Final = """
+_NEW_EVENTS: Final = """
+  FROM buses b CROSS JOIN unnest(%(seqs)b::bigint[], %(types)b::text[], %(have_messages)b::boolean[])
+       AS e (run_seq, event_type, has_message)
+ WHERE b.state <> 'removing' AND (b.plans = '{}' OR %(plan)s = ANY (b.plans))
+   AND (b.event_types = '{}' OR e.event_type = ANY (b.event_types)) AND (e.has_message OR NOT b.messages_only)
+"""
+_ADD_LINES: Final = f"""
 INSERT INTO outbox_lines (bus, run, first_seq)
-SELECT bus, %s, %s::bigint FROM buses WHERE state <> 'removing' ORDER BY bus
+SELECT b.bus, %(run)s, min(e.run_seq) {_NEW_EVENTS} GROUP BY b.bus ORDER BY b.bus
 ON CONFLICT (run, bus) DO UPDATE SET first_seq = least(outbox_lines.first_seq, excluded.first_seq)
 """
-_ADD_ROWS: Final = (
-    "INSERT INTO outbox (run, bus, run_seq) SELECT %s, bus, generate_series(%s::bigint, %s) FROM buses "
-    "WHERE state <> 'removing'"
-)
+_ADD_ROWS: Final = f"INSERT INTO outbox (run, bus, run_seq) SELECT %(run)s, b.bus, e.run_seq {_NEW_EVENTS}"
 # MATERIALIZED: chosen once. In some plans PostgreSQL would choose again for every line it compares, skip those it has
 # just updated, and so claim many lines for a caller that hears of one.
 _CLAIM: Final = """
@@ -58,17 +63,22 @@ SELECT run, min(run_seq), max(run_seq)
   FROM (SELECT run, run_seq FROM events WHERE (run, run_seq) > (%s, %s) ORDER BY run, run_seq LIMIT %s) next
  GROUP BY run ORDER BY run
 """
-_FILL_LINES: Final = """
+_OLDER_EVENTS: Final = """
+  FROM unnest(%(runs)s::bigint[], %(first)s::bigint[], %(last)s::bigint[]) AS part (run, first, last)
+  JOIN events e ON e.run = part.run AND e.run_seq BETWEEN part.first AND part.last
+  JOIN runs r ON r.number = part.run
+  JOIN buses b ON b.bus = %(bus)s
+ WHERE (b.plans = '{}' OR r.plan_id = ANY (b.plans))
+   AND (b.event_types = '{}' OR e.event_type = ANY (b.event_types))
+   AND (NOT b.messages_only OR (e.event_type = 'StepCompleted' AND position('"publishes"'::bytea IN e.payload) > 0))
+"""
+_FILL_LINES: Final = f"""
 INSERT INTO outbox_lines (bus, run, first_seq)
-SELECT %(bus)s, run, first FROM unnest(%(runs)s::bigint[], %(first)s::bigint[]) AS part (run, first) ORDER BY run
+SELECT %(bus)s, e.run, min(e.run_seq) {_OLDER_EVENTS} GROUP BY e.run ORDER BY e.run
 ON CONFLICT (run, bus) DO UPDATE SET first_seq = least(outbox_lines.first_seq, excluded.first_seq)
 """
 # What was appended since the bus was added is there already.
-_FILL_ROWS: Final = """
-INSERT INTO outbox (run, bus, run_seq) SELECT run, %(bus)s, generate_series(first, last)
-  FROM unnest(%(runs)s::bigint[], %(first)s::bigint[], %(last)s::bigint[]) AS part (run, first, last)
-ON CONFLICT DO NOTHING
-"""
+_FILL_ROWS: Final = f"INSERT INTO outbox (run, bus, run_seq) SELECT e.run, %(bus)s, e.run_seq {_OLDER_EVENTS} ON CONFLICT DO NOTHING"
 _REMOVED: Final = "SELECT bus FROM buses WHERE bus = %(bus)s AND state = 'removing' FOR NO KEY UPDATE"
 # Under their locks, as whoever delivers takes rows out.
 _LINES_WITH_WORK: Final = """
@@ -87,29 +97,53 @@ UPDATE outbox_lines l SET first_seq = (SELECT min(run_seq) FROM outbox o WHERE (
 """
 
 
-async def add(connection: Connection, run: int, first: int, last: int) -> None:
-    """New events are for every bus, in the transaction that stores them; a run without any has a line already."""
-    await connection.execute(_ADD_LINES, [run, first if first <= last else None])
-    await connection.execute(_ADD_ROWS, [run, first, last])
+async def add(connection: Connection, run: int, stored: Sequence[EventRecord]) -> None:
+    """New events are for every bus that wants them, in the transaction that stores them."""
+    if not stored:
+        return
+    given = {
+        "run": run,
+        "plan": stored[0].run.plan_id,
+        "seqs": [record.run_seq for record in stored],
+        "types": [record.event_type for record in stored],
+        "have_messages": [may_have_messages(record.event_type, record.payload) for record in stored],
+    }
+    await connection.execute(_ADD_LINES, given)
+    await connection.execute(_ADD_ROWS, given)
 
 
-async def add_bus(connections: Connections, bus: str, *, from_start: bool) -> None:
+async def add_bus(connections: Connections, bus: str, *, from_start: bool, only: BusFilter | None) -> None:
     texts.check_name("bus", bus)
-    wanted = rules.BusState.FILLING if from_start else rules.BusState.OPEN
-    while (state := await _added(connections, bus, wanted)) == rules.BusState.REMOVING:
+    first = rules.BusState.FILLING if from_start else rules.BusState.OPEN
+    while (state := await _added(connections, bus, first, only)) == rules.BusState.REMOVING:
         await _remove_rows(connections, bus)
     while state == rules.BusState.FILLING and await fill_some(connections, bus):
         pass
 
 
-async def _added(connections: Connections, bus: str, wanted: rules.BusState) -> str | None:
+async def _added(
+    connections: Connections, bus: str, first: rules.BusState, only: BusFilter | None
+) -> str | None:
     """The state of the bus then, which may have been there before."""
     async with connections.transaction(patient=True) as connection:
         await _exclude_writers(connections, connection)
+        wanted = only or ALL_EVENTS
         await connection.execute(
-            "INSERT INTO buses (bus, state) VALUES (%s, %s) ON CONFLICT DO NOTHING", [bus, wanted]
+            "INSERT INTO buses (bus, state, event_types, plans, messages_only) VALUES (%s, %s, %s, %s, %s) "
+            "ON CONFLICT DO NOTHING",
+            [bus, first, list(wanted.event_types), list(wanted.plans), wanted.messages_only],
         )
-        return await _state_of(connection, bus)
+        state = await _state_of(connection, bus)
+        if state != rules.BusState.REMOVING:
+            rules.check_filter(bus, only, await _filter_of(connection, bus))
+        return state
+
+
+async def _filter_of(connection: Connection, bus: str) -> BusFilter:
+    asked = "SELECT event_types, plans, messages_only FROM buses WHERE bus = %s"
+    row = await (await connection.execute(asked, [bus])).fetchone()
+    assert row is not None
+    return BusFilter(event_types=tuple(row[0]), plans=tuple(row[1]), messages_only=row[2])
 
 
 async def _state_of(connection: Connection, bus: str) -> str | None:

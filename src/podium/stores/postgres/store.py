@@ -12,7 +12,7 @@ from podium.log.engines import LOCAL, EngineRunRef
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
-from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.outbox import BusFilter, DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
@@ -280,8 +280,8 @@ class PostgresStore:
 
     # --- the outbox -------------------------------------------------------------------------------
 
-    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
-        await outbox.add_bus(self._connections, bus, from_start=from_start)
+    async def add_bus(self, bus: str, *, from_start: bool = False, only: BusFilter | None = None) -> None:
+        await outbox.add_bus(self._connections, bus, from_start=from_start, only=only)
 
     async def remove_bus(self, bus: str) -> None:
         await outbox.remove_bus(self._connections, bus)

@@ -205,7 +205,7 @@ def _append(
     stored = rules.records_of(run, fresh, head, now)
     events += [event_row(number, record) for record in stored]
     if has_buses:
-        outbox.enqueue(db, number, [record.run_seq for record in stored])
+        outbox.enqueue(db, number, stored)
     if status is before:
         heads.append((head + len(stored), now, number))
     else:

@@ -121,7 +121,7 @@ def create_run(
     number = db.last_insert_rowid()
     db.executemany(INSERT_EVENT, [event_row(number, record) for record in stored])
     if _has_buses(db):
-        outbox.enqueue(db, number, [record.run_seq for record in stored])
+        outbox.enqueue(db, number, stored)
     return CreatedRun(after, rules.outcome(writes, {}, stored), duplicate=False), number
 
 

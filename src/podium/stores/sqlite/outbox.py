@@ -1,6 +1,7 @@
 """The outbox in SQL: a line of undelivered events for each run and bus."""
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import groupby
 from operator import itemgetter
@@ -8,8 +9,17 @@ from typing import Any, Final
 
 import apsw
 
+from podium.log.events import EventRecord
 from podium.log.ids import RunId
-from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.outbox import (
+    ALL_EVENTS,
+    BusFilter,
+    DeadLetter,
+    OutboxClaim,
+    OutboxLine,
+    decode_filter,
+    encode_filter,
+)
 from podium.stores import rules
 from podium.stores.sqlite.moments import Moment
 from podium.stores.sqlite.rows import EVENT_COLUMNS, IDENTITY, identity_of, records_of
@@ -25,7 +35,7 @@ _FREE_LINE: Final = (
 )
 # Of runs that were removed, some events may still be there.
 _EVENTS_FROM: Final = (
-    "SELECT e.run, e.run_seq, r.number IS NOT NULL FROM events e LEFT JOIN runs r ON r.number = e.run "
+    "SELECT e.run, e.run_seq, r.plan_id, e.event_type, e.payload FROM events e LEFT JOIN runs r ON r.number = e.run "
     "WHERE (e.run, e.run_seq) > (?, ?) ORDER BY e.run, e.run_seq LIMIT ?"
 )
 _REMOVE_WAITING: Final = (
@@ -66,28 +76,39 @@ _TAKE_DEAD: Final = (
 )
 
 
-def add_bus(db: apsw.Connection, bus: str, wanted: rules.BusState) -> str:
+def add_bus(db: apsw.Connection, bus: str, first_state: rules.BusState, only: BusFilter | None) -> str:
     """The state of the bus then, which may have been there before."""
     db.execute(
-        "INSERT INTO buses (bus, state) VALUES (?, ?) ON CONFLICT (bus) DO NOTHING", (bus, wanted.value)
+        "INSERT INTO buses (bus, state, wanted) VALUES (?, ?, ?) ON CONFLICT (bus) DO NOTHING",
+        (bus, first_state.value, encode_filter(only or ALL_EVENTS)),
     )
-    return str(db.execute("SELECT state FROM buses WHERE bus = ?", (bus,)).get)
+    state, wanted = db.execute("SELECT state, wanted FROM buses WHERE bus = ?", (bus,)).fetchall()[0]
+    if state != rules.BusState.REMOVING:
+        rules.check_filter(bus, only, decode_filter(wanted))
+    return str(state)
 
 
 def fill_some(db: apsw.Connection, bus: str) -> bool:
     """Put the next older events into the lines of a bus; False when it has all of them."""
-    filling = "SELECT number, filled_run, filled_seq FROM buses WHERE bus = ? AND state = 'filling'"
+    filling = "SELECT number, wanted, filled_run, filled_seq FROM buses WHERE bus = ? AND state = 'filling'"
     row = db.execute(filling, (bus,)).fetchone()
     if row is None:
         return False
-    number, *filled = row
+    number, wanted, *filled = row
+    wants = decode_filter(wanted).wants
     found = db.execute(_EVENTS_FROM, (*filled, rules.BUS_BATCH_SIZE)).fetchall()
     if not found:
         db.execute("UPDATE buses SET state = 'open' WHERE number = ?", (number,))
         return False
-    for (run, is_there), events in groupby(found, key=itemgetter(0, 2)):
-        if is_there:
-            _fill_line(db, number, run, [seq for _, seq, _ in events])
+    for (run, plan_id), events in groupby(found, key=itemgetter(0, 2)):
+        # A run without a plan id was removed.
+        seqs = [
+            seq
+            for _, seq, _, kind, payload in events
+            if plan_id is not None and wants(plan_id, kind, payload)
+        ]
+        if seqs:
+            _fill_line(db, number, run, seqs)
     db.execute("UPDATE buses SET filled_run = ?, filled_seq = ? WHERE number = ?", (*found[-1][:2], number))
     return True
 
@@ -128,10 +149,14 @@ def remove_some(db: apsw.Connection, bus: str) -> bool:
     return False
 
 
-def enqueue(db: apsw.Connection, run: int, run_seqs: list[int]) -> None:
-    """New events of a run, for every bus there is."""
-    for (bus,) in db.execute("SELECT number FROM buses WHERE state <> 'removing' ORDER BY number").fetchall():
-        _enqueue(db, bus, run, run_seqs)
+def enqueue(db: apsw.Connection, run: int, stored: Sequence[EventRecord]) -> None:
+    """New events of a run, for every bus that wants them."""
+    buses = "SELECT number, wanted FROM buses WHERE state <> 'removing' ORDER BY number"
+    for bus, wanted in db.execute(buses).fetchall():
+        wants = decode_filter(wanted).wants
+        seqs = [one.run_seq for one in stored if wants(one.run.plan_id, one.event_type, one.payload)]
+        if seqs:
+            _enqueue(db, bus, run, seqs)
 
 
 def _enqueue(db: apsw.Connection, bus: Any, run: int, run_seqs: list[int]) -> None:

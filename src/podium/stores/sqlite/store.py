@@ -22,7 +22,7 @@ from podium.log.engines import LOCAL, EngineRunRef, check_engine_ref
 from podium.log.events import EventRecord, EventWrite
 from podium.log.ids import RunId
 from podium.log.leases import AttemptClaim, Fence, HeldLease, Lease, WakeUp
-from podium.log.outbox import DeadLetter, OutboxClaim, OutboxLine
+from podium.log.outbox import BusFilter, DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import NewRun, Run, RunPage, RunQuery, check_new_run
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
@@ -438,10 +438,12 @@ class SqliteStore:
 
     # --- the outbox -------------------------------------------------------------------------------
 
-    async def add_bus(self, bus: str, *, from_start: bool = False) -> None:
+    async def add_bus(self, bus: str, *, from_start: bool = False, only: BusFilter | None = None) -> None:
         texts.check_name("bus", bus)
-        wanted = rules.BusState.FILLING if from_start else rules.BusState.OPEN
-        while (state := await self._writer.write(lambda db: outbox.add_bus(db, bus, wanted))) == "removing":
+        first = rules.BusState.FILLING if from_start else rules.BusState.OPEN
+        while (
+            state := await self._writer.write(lambda db: outbox.add_bus(db, bus, first, only))
+        ) == "removing":
             await self._remove_rows(bus)
         while state == rules.BusState.FILLING and await self._writer.write(
             lambda db: outbox.fill_some(db, bus)

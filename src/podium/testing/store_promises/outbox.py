@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from datetime import timedelta
 
+import pytest
+
+from podium.errors import BusFilterConflict
 from podium.log.ids import RunId
+from podium.log.outbox import bus_filter
 from podium.ports.store import Store
 from podium.testing.events import event
 from podium.testing.store_promises.world import R1, TTL, World, started
@@ -154,7 +158,74 @@ class OutboxPromises:
 
         world.run(scenario())
 
+    def test_a_bus_with_a_filter_gets_only_the_events_that_it_wants(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.add_bus("types", only=bus_filter(("RunStarted", "RunCompleted")))
+            await world.store.add_bus("plans", only=bus_filter(plans=("other",)))
+            await world.store.add_bus("messages", only=bus_filter(messages_only=True))
+            await world.store.add_bus("all")
+            await _published(world.store)
+            for bus, seqs in (("types", [2, 5]), ("plans", []), ("messages", [4]), ("all", [1, 2, 3, 4, 5])):
+                assert await _waiting(world.store, bus) == seqs, bus
+            assert {line.bus for line in await world.store.outbox_lines()} == {"types", "messages", "all"}
+            assert await world.store.problems() == []
+
+        world.run(scenario())
+
+    def test_a_bus_with_a_filter_gets_only_the_earlier_events_that_it_wants(self, world: World) -> None:
+        async def scenario() -> None:
+            await _published(world.store)
+            only = bus_filter(("RunStarted", "RunCompleted"), plans=("nightly",))
+            await world.store.add_bus("types", from_start=True, only=only)
+            await world.store.add_bus("plans", from_start=True, only=bus_filter(plans=("other",)))
+            await world.store.add_bus("messages", from_start=True, only=bus_filter(messages_only=True))
+            for bus, seqs in (("types", [2, 5]), ("plans", []), ("messages", [4])):
+                assert await _waiting(world.store, bus) == seqs, bus
+            assert await world.store.problems() == []
+
+        world.run(scenario())
+
+    def test_events_that_no_bus_wants_do_not_keep_a_run_from_being_pruned(self, world: World) -> None:
+        async def scenario() -> None:
+            await world.store.add_bus("plans", only=bus_filter(plans=("other",)))
+            await _published(world.store)
+            await world.store.prune(R1)
+
+        world.run(scenario())
+
+    def test_the_filter_of_a_bus_does_not_change(self, world: World) -> None:
+        async def scenario() -> None:
+            only = bus_filter(("RunStarted",))
+            await world.store.add_bus("kafka", only=only)
+            await world.other.add_bus("kafka", only=only)
+            await world.other.add_bus("kafka")
+            for another in (
+                bus_filter(),
+                bus_filter(("RunFailed",)),
+                bus_filter(("RunStarted",), ("other",)),
+            ):
+                with pytest.raises(BusFilterConflict):
+                    await world.other.add_bus("kafka", only=another)
+            await _published(world.other)
+            assert await _waiting(world.store, "kafka") == [2]
+            await world.store.remove_bus("kafka")
+            await world.store.add_bus("kafka", only=bus_filter(("RunFailed",)))
+
+        world.run(scenario())
+
 
 async def _waiting(store: Store, bus: str) -> Sequence[int]:
     claim = await store.claim_line(bus, owner="looking", ttl=timedelta(seconds=0))
     return [record.run_seq for record in claim.records] if claim is not None else []
+
+
+async def _published(store: Store) -> None:
+    """A run of five events; the fourth has a message for another topic."""
+    lease = await started(store)
+    message = {"topic": "orders", "key": None, "type": "order", "body": {}}
+    writes = [
+        event("r1", "StepCompleted", "quoted", output='"publishes": [1]'),
+        event("r1", "StepCompleted", "published", publishes=[message]),
+        event("r1", "RunCompleted"),
+    ]
+    await store.append(R1, writes, fence=lease.fence)

@@ -1,0 +1,238 @@
+"""Kafka: one broker that is its own controller (KRaft), from Maven Central, with a log folder of its own.
+
+    with kafka.start() as server:
+        Producer({"bootstrap.servers": server.address})
+
+Maven installs what `kafka.pom.xml` pins into `$PODIUM_SERVICES_CACHE` (`~/.cache/podium/services` by default; 44 MB);
+it needs Java 17 or newer, see `java.py`. `PODIUM_TEST_KAFKA` names a broker to use instead (`host:port`); that one is
+never stopped or killed.
+"""
+
+import base64
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Mapping
+from fcntl import LOCK_EX, flock
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple
+
+from services import cache, java, maven, supervised
+from services.missing import ServiceMissing
+
+NAME: Final = "kafka"
+GIVEN: Final = "PODIUM_TEST_KAFKA"
+VERSION: Final = "4.3.1"
+LEAST_JAVA: Final = 17
+HOW_TO_INSTALL: Final = "`python -m services start kafka` installs it with Maven (apt-get install maven)"
+_POM: Final = Path(__file__).with_name("kafka.pom.xml")
+_SECONDS_TO_ANSWER: Final = 180.0
+_SECONDS_TO_FORMAT: Final = 120
+# A port that is free now may be taken a moment later.
+_TRIES: Final = 3
+_JAVA_FLAGS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+# Metadata request, version 1, for all topics: the answer lists a broker only when it takes part in the cluster.
+_METADATA_REQUEST: Final = struct.pack(">hhihi", 3, 1, 1, -1, -1)
+
+
+class Program(NamedTuple):
+    java: Path
+    class_path: str
+
+
+class KafkaServer:
+    """A running broker; `address` is `host:port`."""
+
+    def __init__(self, address: str, process: supervised.Supervised | None) -> None:
+        self.address = address
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._own.pid
+
+    def kill9(self) -> None:
+        self._own.order("kill")
+
+    def pause(self) -> None:
+        """Stop it, so that nothing answers at its address; `restart` starts it again."""
+        self._own.order("stop")
+
+    def restart(self) -> None:
+        """Stop it, unless it was killed, and start it again on the same folder and port, with its topics."""
+        self._own.order("start")
+        if not self.is_ready():
+            raise RuntimeError(f"Kafka did not start:\n{self._own.log()}")
+
+    def stop(self, *, wait: bool = True) -> None:
+        if self._process is not None:
+            self._process.let_go(wait=wait)
+
+    def is_ready(self) -> bool:
+        """Wait until it answers; False if it has ended instead."""
+        until = time.monotonic() + _SECONDS_TO_ANSWER
+        while not answers(self.address):
+            if time.monotonic() > until:
+                raise RuntimeError(f"Kafka did not answer:\n{self._own.log()}")
+            if not supervised.is_alive(self._own.pid):
+                return False
+            time.sleep(0.1)
+        return supervised.is_alive(self._own.pid)
+
+    @property
+    def _own(self) -> supervised.Supervised:
+        if self._process is None:
+            raise ServiceMissing(NAME, f"the broker of {GIVEN} is not ours to stop; unset it for this test")
+        return self._process
+
+    def __enter__(self) -> "KafkaServer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def answers(address: str) -> bool:
+    """Whether a broker lists itself there. Without a client library, so that `services` needs none."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(struct.pack(">i", len(_METADATA_REQUEST)) + _METADATA_REQUEST)
+            answer = connection.recv(12, socket.MSG_WAITALL)
+    except OSError:
+        return False
+    # Length, the number of the request, and how many brokers follow.
+    return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
+
+
+def start(*, settings: Mapping[str, str] | None = None, private: bool = False) -> KafkaServer:
+    """A broker without topics. `settings` are properties: `{"auto.create.topics.enable": "false"}`.
+
+    A test that stops it asks for a `private` one, which is never the broker that was given.
+    """
+    given = os.environ.get(GIVEN)
+    if given:
+        if settings or private:
+            raise ServiceMissing(NAME, f"this test needs a broker of its own; unset {GIVEN} for it")
+        return KafkaServer(given, None)
+    program = find()
+    log = ""
+    for _ in range(_TRIES):
+        server = _launch(program, settings or {})
+        try:
+            ready = server.is_ready()
+        except BaseException:
+            server.stop()
+            raise
+        if ready:
+            return server
+        log = server._own.log()
+        server.stop()
+    raise RuntimeError(f"Kafka ended {_TRIES} times while it was starting:\n{log}")
+
+
+def share(run_folder: Path) -> KafkaServer:
+    """The broker of a test run: the first worker that asks starts it, the last one that releases it stops it."""
+    given = os.environ.get(GIVEN)
+    if given:
+        return KafkaServer(given, None)
+    run_folder.mkdir(parents=True, exist_ok=True)
+    note = run_folder / "kafka.json"
+    with (run_folder / "kafka.lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if note.exists():
+            known = json.loads(note.read_text())
+            process = supervised.join(Path(known["folder"]))
+            if process is not None:
+                return KafkaServer(known["address"], process)
+        server = start()
+        note.write_text(json.dumps({"folder": str(server._own.folder), "address": server.address}))
+        return server
+
+
+def find() -> Program:
+    """What starts it; installs it if need be. Raises `ServiceMissing`."""
+    folder = cache.install_once(_folder(), _install)
+    return Program(java.find(NAME, LEAST_JAVA).program, str(folder / "jars" / "*"))
+
+
+def version() -> str:
+    """Of what would be started; raises `ServiceMissing`."""
+    if os.environ.get(GIVEN):
+        return f"given in {GIVEN}"
+    if not cache.is_installed(_folder()):
+        raise ServiceMissing(NAME, f"kafka {VERSION} is not installed; {HOW_TO_INSTALL}")
+    used = java.look(NAME, LEAST_JAVA)
+    return f"kafka {VERSION} in {_folder()}, with Java {used.major} ({used.program})"
+
+
+def _launch(program: Program, settings: Mapping[str, str]) -> KafkaServer:
+    folder = supervised.make_folder(NAME)
+    port = supervised.free_port()
+    properties = folder / "server.properties"
+    lines = {**_properties(folder, port, supervised.free_port()), **settings}
+    properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+    _format(program, folder, properties)
+    command = [str(program.java), *_JAVA_FLAGS, "-cp", program.class_path, "kafka.Kafka", str(properties)]
+    process = supervised.start(folder, command, stop_signal="SIGTERM")
+    return KafkaServer(f"127.0.0.1:{port}", process)
+
+
+def _properties(folder: Path, port: int, controller_port: int) -> dict[str, str]:
+    alone = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+    alone += ("transaction.state.log.min.isr", "share.coordinator.state.topic.replication.factor")
+    alone += ("share.coordinator.state.topic.min.isr", "offsets.topic.num.partitions")
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(folder / "data"),
+        "group.initial.rebalance.delay.ms": "0",
+        **dict.fromkeys(alone, "1"),
+    }
+
+
+def _format(program: Program, folder: Path, properties: Path) -> None:
+    """An empty log folder with the id of a new cluster."""
+    cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
+    # An id that starts with a dash would be read as an option.
+    command = [
+        str(program.java),
+        *_JAVA_FLAGS,
+        "-cp",
+        program.class_path,
+        "kafka.tools.StorageTool",
+        "format",
+    ]
+    command += [f"--cluster-id={cluster}", "-c", str(properties)]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS_TO_FORMAT, check=False
+    )
+    if done.returncode != 0:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise RuntimeError(f"Kafka could not format its folder: {(done.stderr + done.stdout).strip()[:500]}")
+
+
+def _folder() -> Path:
+    return cache.folder_for(NAME, VERSION)
+
+
+def _install(folder: Path) -> None:
+    shutil.copy(_POM, folder / "pom.xml")
+    goal = f"{maven.DEPENDENCY_PLUGIN}:copy-dependencies"
+    maven.run(NAME, folder, goal, f"-DoutputDirectory={folder / 'jars'}")
+    # Maven's own plugins are of no further use.
+    shutil.rmtree(folder / "m2", ignore_errors=True)
+    if not list((folder / "jars").glob(f"kafka_*-{VERSION}.jar")):
+        raise ServiceMissing(NAME, f"Maven has installed no kafka {VERSION}")
