@@ -186,9 +186,9 @@ def _launch(program: Program, settings: Mapping[str, str]) -> KafkaServer:
 
 
 def _properties(folder: Path, port: int, controller_port: int) -> dict[str, str]:
-    alone = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
-    alone += ("transaction.state.log.min.isr", "share.coordinator.state.topic.replication.factor")
-    alone += ("share.coordinator.state.topic.min.isr", "offsets.topic.num.partitions")
+    alone = ["offsets.topic.replication.factor", "transaction.state.log.replication.factor"]
+    alone += ["transaction.state.log.min.isr", "share.coordinator.state.topic.replication.factor"]
+    alone += ["share.coordinator.state.topic.min.isr", "offsets.topic.num.partitions"]
     return {
         "process.roles": "broker,controller",
         "node.id": "1",

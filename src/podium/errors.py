@@ -24,6 +24,9 @@
     ├── ArtifactCorrupt              ports/artifacts.py              the bytes are not the bytes that were put
     ├── ArtifactStoreUnavailable     ports/artifacts.py              disk full or no answer; nothing was acknowledged
     ├── BucketUnreachable            ports/artifacts.py              the configured bucket cannot be written
+    ├── BusUnavailable               ports/bus.py                    the bus does not answer; what waits is kept
+    ├── BusRefused                   ports/bus.py                    credentials or settings that the bus refuses
+    ├── TopicRefused                 ports/bus.py                    a topic that is missing or not allowed
     ├── SecretNotFound               ports/secrets.py                the configured source of a secret has no value
     ├── SecretProviderFailed         ports/secrets.py                a source of secrets failed or gave no usable value
     ├── ProviderMisconfigured        ports/provider.py               a setting that cannot work, or a missing variable

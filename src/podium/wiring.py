@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from podium.access.policy import AccessPolicy, TrustedKey
     from podium.artifacts.address import S3Address
     from podium.artifacts.s3 import S3Artifacts
+    from podium.buses.kafka_settings import KafkaConnection
     from podium.engines.conductor.connection import Connection as ConductorConnection
     from podium.engines.conductor.engine import ConductorEngine
     from podium.engines.conductor.names import Domain
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from podium.plan.plan import Plan
     from podium.ports.bus import EventBus
     from podium.ports.engine import EngineTrouble
+    from podium.ports.events_in import EventSource
     from podium.ports.plan_source import PlanSource
     from podium.ports.provider import Provider, Providers
     from podium.ports.secrets import SecretLookup
@@ -705,17 +707,71 @@ def use_configured_folders() -> None:
         use_permissions("umask")
 
 
-def open_bus(address: str) -> "EventBus":
-    """The bus behind an address like `jsonl:FILE`. Its name has the whole path: two files are two buses."""
-    from podium.buses.jsonl import JsonLinesBus
+async def open_bus(address: str, topic: str | None = None) -> "EventBus":
+    """The bus behind an address: `jsonl:FILE`, `jsonl:FOLDER/` or `kafka://HOST:PORT`.
 
+    Its name says all that tells it from others: two files, or two topics for events, are two buses. Raises
+    `UnknownBus`, `ExtraMissing`, `BusRefused`, `BusUnavailable` and `TopicRefused`.
+    """
     kind, _, rest = address.partition(":")
-    if kind != "jsonl" or not rest:
-        raise UnknownBus(f"unsupported bus {shortened(without_credentials(address), 200)!r}: use jsonl:FILE")
-    path = Path(rest).absolute()
-    bus = JsonLinesBus(path, f"jsonl:{path}")
-    bus.check()
-    return bus
+    if kind == "jsonl" and rest.endswith("/"):
+        from podium.buses.json_topics import JsonTopicsBus
+
+        folder = Path(rest).absolute()
+        topics = JsonTopicsBus(folder, f"jsonl:{folder}/" + (f"#{topic}" if topic else ""), topic)
+        topics.check()
+        return topics
+    if kind == "jsonl" and rest:
+        if topic is not None:
+            raise UnknownBus(
+                f"the file {rest!r} has no topics; leave --topic out, or name a folder: {address}/"
+            )
+        from podium.buses.jsonl import JsonLinesBus
+
+        path = Path(rest).absolute()
+        bus = JsonLinesBus(path, f"jsonl:{path}")
+        bus.check()
+        return bus
+    connection = _kafka_connection(address, topic)
+    from podium.buses.kafka import KafkaBus
+
+    kafka = KafkaBus(connection)
+    try:
+        await kafka.check()
+    except BaseException:
+        await kafka.close()
+        raise
+    return kafka
+
+
+def open_source(address: str, topic: str, group: str) -> "EventSource":
+    """A member of a group that reads a topic. Raises `UnknownBus`, `ExtraMissing` and `BusRefused`."""
+    kind, _, rest = address.partition(":")
+    if kind == "jsonl" and rest:
+        from podium.buses.json_topics import JsonTopicsSource
+
+        return JsonTopicsSource(Path(rest).absolute(), topic, group)
+    connection = _kafka_connection(address, topic)
+    from podium.buses.kafka_source import KafkaSource
+
+    return KafkaSource(connection, topic, group)
+
+
+def has_topics(address: str) -> bool:
+    """Whether steps can publish to topics there."""
+    return not address.startswith("jsonl:") or address.endswith("/")
+
+
+def _kafka_connection(address: str, topic: str | None) -> "KafkaConnection":
+    """Before anything of Kafka is imported: the package may be missing."""
+    from podium.buses.kafka_settings import KafkaConnection, parse_address
+
+    try:
+        parsed = parse_address(address, topic)
+    except ValueError as error:
+        shown = shortened(without_credentials(address), 200)
+        raise UnknownBus(f"unsupported bus {shown!r}: {error}") from None
+    return KafkaConnection(parsed, secret_lookup())
 
 
 def relay_claim() -> timedelta:

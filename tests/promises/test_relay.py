@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -32,10 +32,14 @@ class FailingBus(MemoryBus):
         super().__init__("kafka")
         self.refused: set[tuple[str, int]] = set()
 
-    async def publish(self, record: EventRecord) -> None:
-        if (record.run.run_id, record.run_seq) in self.refused:
-            raise ConnectionError("broker is down")
-        await super().publish(record)
+    async def publish(self, records: Sequence[EventRecord]) -> int:
+        for count, record in enumerate(records):
+            if (record.run.run_id, record.run_seq) in self.refused:
+                if count:
+                    return count
+                raise ConnectionError("broker is down")
+            await super().publish([record])
+        return len(records)
 
     @property
     def seen(self) -> list[tuple[str, int]]:
@@ -200,9 +204,13 @@ class MortalBus:
         self._life = life
         self._before = before
 
-    async def publish(self, record: EventRecord) -> None:
+    async def publish(self, records: Sequence[EventRecord]) -> int:
         await self._before()
-        await self._life.through(lambda: self._bus.publish(record))
+        count: int = await self._life.through(lambda: self._bus.publish(records))
+        return count
+
+    async def close(self) -> None:
+        await self._bus.close()
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

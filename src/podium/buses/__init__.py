@@ -1,1 +1,1 @@
-"""Where events are published: memory and JSON-lines files; others join as adapters of the same port."""
+"""Where events are published and read: memory, files of JSON lines, Kafka; all adapters of the same ports."""

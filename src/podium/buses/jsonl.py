@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,29 +25,37 @@ class JsonLinesBus:
             raise FileNotUsable(f"{str(self._path)!r} is not a regular file; name a file to append events to")
         os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
 
-    async def publish(self, record: EventRecord) -> None:
-        await asyncio.to_thread(self._write, encode_envelope(record) + b"\n")
+    async def publish(self, records: Sequence[EventRecord]) -> int:
+        lines = b"".join(encode_envelope(record) + b"\n" for record in records)
+        await asyncio.to_thread(append_lines, self._path, lines)
+        return len(records)
 
-    def _write(self, line: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            self._end_torn_line(descriptor)
-            # O_APPEND: several relays may write to one file without tearing each other's lines.
-            written = os.write(descriptor, line)
-            if written != len(line):
-                raise OSError(f"only {written} of {len(line)} bytes could be written to {self._path}")
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    async def close(self) -> None:
+        pass
 
-    def _end_torn_line(self, descriptor: int) -> None:
-        """A crash may have left half a line: it is ended, so that the next event stands on a line of its own."""
-        size = os.fstat(descriptor).st_size
-        if size:
-            with self._path.open("rb") as file:
-                file.seek(size - 1)
-                if file.read(1) != b"\n":
-                    os.write(descriptor, b"\n")
+
+def append_lines(path: Path, lines: bytes) -> None:
+    """Add whole lines to a file and flush them to disk. After an error some may be there."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        _end_torn_line(path, descriptor)
+        # O_APPEND: several processes may write to one file without tearing each other's lines.
+        written = os.write(descriptor, lines)
+        if written != len(lines):
+            raise OSError(f"only {written} of {len(lines)} bytes could be written to {path}")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _end_torn_line(path: Path, descriptor: int) -> None:
+    """A crash may have left half a line: it is ended, so that the next event is on a line of its own."""
+    size = os.fstat(descriptor).st_size
+    if size:
+        with path.open("rb") as file:
+            file.seek(size - 1)
+            if file.read(1) != b"\n":
+                os.write(descriptor, b"\n")
 
 
 def read_lines(path: Path) -> list[dict[str, object]]:

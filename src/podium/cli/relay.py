@@ -5,47 +5,85 @@ import contextlib
 import json
 import signal
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 
 import click
 
 from podium.cli.storing import json_option, store_option, using_parts
 from podium.log.ids import RunId
+from podium.log.outbox import BusFilter, bus_filter
 from podium.operations.parts import Parts
 from podium.operations.relaying import relay_events
+from podium.ports.bus import EventBus
 from podium.runtime.relay import RelayView
 from podium.text import visible
-from podium.wiring import open_bus, relay_claim
+from podium.wiring import has_topics, open_bus, relay_claim
 
 _REFUSED = 1
 
 
 @click.command()
-@click.option("--bus", "address", required=True, metavar="jsonl:FILE", help="Where events are delivered.")
+@click.option(
+    "--bus",
+    "address",
+    required=True,
+    metavar="ADDRESS",
+    help="Where events are delivered: jsonl:FILE, jsonl:FOLDER/ (a file per topic) or kafka://HOST:PORT.",
+)
+@click.option(
+    "--topic",
+    help="The topic for events. Without it, a folder or Kafka gets only what steps publish, by their topics.",
+)
+@click.option(
+    "--event",
+    "event_types",
+    multiple=True,
+    metavar="TYPE",
+    help="Only events of this type, like RunCompleted; repeat it for more.",
+)
+@click.option(
+    "--plan", "plans", multiple=True, metavar="PLAN", help="Only events of runs of this plan, by its id."
+)
 @click.option("--once", is_flag=True, help="Deliver what waits now, then exit.")
 @click.option(
     "--from-now", is_flag=True, help="If the bus is new: only events that are recorded from now on."
 )
 @json_option
 @store_option
-def relay(address: str, once: bool, from_now: bool, as_json: bool, store: str | None) -> int:
+def relay(
+    address: str,
+    topic: str | None,
+    event_types: tuple[str, ...],
+    plans: tuple[str, ...],
+    once: bool,
+    from_now: bool,
+    as_json: bool,
+    store: str | None,
+) -> int:
     """Deliver the events of all runs to a bus, at least once, those of a run in order.
 
-    The first relay of a bus registers it: from then on every event is kept until it is delivered there, and runs with
-    undelivered events are not pruned; `podium outbox remove BUS` ends that. Several relays can work at the same time.
-    Ctrl-C or SIGTERM stops a relay after the event at hand (exit code 0). An event that the bus refuses ten times
-    becomes a dead letter (`podium outbox list`); with --once, exit code 1 if events were refused.
+    The first relay of a bus registers it, with its --event and --plan: from then on every event that passes them is
+    kept until it is delivered there, and runs with undelivered events are not pruned; `podium outbox remove BUS` ends
+    that. Several relays can work at the same time. Ctrl-C or SIGTERM stops a relay after the events at hand (exit code
+    0). An event that the bus refuses ten times becomes a dead letter (`podium outbox list`); with --once, exit code 1
+    if events were refused. A broker that does not answer is waited for; at the start or with --once, exit code 69.
 
     \b
     podium relay --bus jsonl:events.jsonl
-    podium relay --bus jsonl:events.jsonl --once
+    podium relay --bus jsonl:events.jsonl --once --event RunCompleted --event RunFailed
+    podium relay --bus kafka://127.0.0.1:9092 --topic podium-events
     """
-    bus = cache(partial(open_bus, address))
     view = _JsonLines() if as_json else _Lines()
+    only = _filter(event_types, plans, messages_only=topic is None and has_topics(address))
+    opened: list[EventBus] = []
+
+    async def bus() -> EventBus:
+        opened.append(await open_bus(address, topic))
+        return opened[0]
 
     def announce() -> None:
         if not once:
-            click.echo(f"delivering events to {visible(bus().name)}; press Ctrl-C to stop", err=True)
+            click.echo(f"delivering events to {visible(opened[0].name)}; press Ctrl-C to stop", err=True)
 
     async def work(parts: Parts) -> int:
         return await relay_events(
@@ -54,6 +92,7 @@ def relay(address: str, once: bool, from_now: bool, as_json: bool, store: str | 
             view,
             once=once,
             from_now=from_now,
+            only=only,
             claim_ttl=relay_claim(),
             interrupts=partial(_interrupts, announce),
             on_outage=lambda reason: click.echo(f"waiting for the store: {visible(reason)}", err=True),
@@ -62,6 +101,15 @@ def relay(address: str, once: bool, from_now: bool, as_json: bool, store: str | 
     refused = using_parts(store, work)
     view.end(refused)
     return _REFUSED if once and refused else 0
+
+
+def _filter(event_types: tuple[str, ...], plans: tuple[str, ...], *, messages_only: bool) -> BusFilter | None:
+    """None: as the bus was registered, else everything."""
+    if messages_only and event_types:
+        raise click.UsageError("--event selects events for a topic; name it with --topic.")
+    if not (event_types or plans or messages_only):
+        return None
+    return bus_filter(event_types, plans, messages_only=messages_only)
 
 
 @contextlib.contextmanager
@@ -102,6 +150,9 @@ class _Lines(RelayView):
             f"{visible(run_id)}: event {run_seq} was refused ({failures}): {visible(error)}; {then}", err=True
         )
 
+    def bus_is_away(self, reason: str) -> None:
+        click.echo(f"waiting for the bus: {visible(reason)}", err=True)
+
     def end(self, refused: int) -> None:
         click.echo(f"{self._count} delivered" + (f", {refused} refused" if refused else ""))
 
@@ -113,6 +164,9 @@ class _JsonLines(_Lines):
 
     def failed(self, run_id: RunId, run_seq: int, failures: int, error: str, *, is_dead: bool) -> None:
         _print({"run": run_id, "event": run_seq, "failures": failures, "error": error, "dead": is_dead})
+
+    def bus_is_away(self, reason: str) -> None:
+        _print({"bus": "unavailable", "reason": reason})
 
     def end(self, refused: int) -> None:
         _print({"delivered": self._count, "refused": refused})

@@ -1,11 +1,12 @@
 """Deliver the events of a store to a bus, until stopped or until nothing is left to deliver."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from typing import Final
 
 from podium.errors import StoreUnavailable
+from podium.log.outbox import BusFilter
 from podium.operations.parts import Parts
 from podium.ports.bus import EventBus
 from podium.ports.store import Store
@@ -24,11 +25,12 @@ def _not_interrupted(_stop: Callable[[], None]) -> AbstractContextManager[None]:
 
 async def relay_events(
     parts: Parts,
-    open_bus: Callable[[], EventBus],
+    open_bus: Callable[[], Awaitable[EventBus]],
     view: RelayView,
     *,
     once: bool = False,
     from_now: bool = False,
+    only: BusFilter | None = None,
     claim_ttl: timedelta = CLAIM_TTL,
     interrupts: Interrupts = _not_interrupted,
     on_outage: Callable[[str], None] = lambda _: None,
@@ -36,19 +38,23 @@ async def relay_events(
     """Returns how many events the bus has refused so far, dead letters included.
 
     `open_bus` is called only if it is allowed: it may create a file. `interrupts`: a context around the work; to stop
-    it, it calls what it is given. `from_now`: a bus that is new to the store gets no event from before.
+    it, it calls what it is given. `from_now`: a bus that is new to the store gets no event from before. `only`: which
+    events it wants, see `Outbox.add_bus`.
     """
     await parts.require_everywhere("store.relay")
-    store, bus = parts.store, open_bus()
+    store, bus = parts.store, await open_bus()
     relay = Relay(
         store, bus, Alerting(store, parts.clock), owner=holders.new_owner(), claim_ttl=claim_ttl, view=view
     )
-    with interrupts(relay.stop):
-        await store.add_bus(bus.name, from_start=not from_now)
-        if once:
-            await relay.run_once()
-        else:
-            await _run(relay, on_outage)
+    try:
+        with interrupts(relay.stop):
+            await store.add_bus(bus.name, from_start=not from_now, only=only)
+            if once:
+                await relay.run_once()
+            else:
+                await _run(relay, on_outage)
+    finally:
+        await bus.close()
     try:
         return await _refused(store, bus.name)
     except StoreUnavailable:

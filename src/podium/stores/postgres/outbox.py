@@ -78,7 +78,9 @@ SELECT %(bus)s, e.run, min(e.run_seq) {_OLDER_EVENTS} GROUP BY e.run ORDER BY e.
 ON CONFLICT (run, bus) DO UPDATE SET first_seq = least(outbox_lines.first_seq, excluded.first_seq)
 """
 # What was appended since the bus was added is there already.
-_FILL_ROWS: Final = f"INSERT INTO outbox (run, bus, run_seq) SELECT e.run, %(bus)s, e.run_seq {_OLDER_EVENTS} ON CONFLICT DO NOTHING"
+_FILL_ROWS: Final = f"""
+INSERT INTO outbox (run, bus, run_seq) SELECT e.run, %(bus)s, e.run_seq {_OLDER_EVENTS} ON CONFLICT DO NOTHING
+"""
 _REMOVED: Final = "SELECT bus FROM buses WHERE bus = %(bus)s AND state = 'removing' FOR NO KEY UPDATE"
 # Under their locks, as whoever delivers takes rows out.
 _LINES_WITH_WORK: Final = """

@@ -96,11 +96,12 @@ def fill_some(db: apsw.Connection, bus: str) -> bool:
         return False
     number, wanted, *filled = row
     wants = decode_filter(wanted).wants
-    found = db.execute(_EVENTS_FROM, (*filled, rules.BUS_BATCH_SIZE)).fetchall()
+    found: Any = db.execute(_EVENTS_FROM, (*filled, rules.BUS_BATCH_SIZE)).fetchall()
     if not found:
         db.execute("UPDATE buses SET state = 'open' WHERE number = ?", (number,))
         return False
-    for (run, plan_id), events in groupby(found, key=itemgetter(0, 2)):
+    rows: list[tuple[int, int, str | None, str, bytes]] = found
+    for (run, plan_id), events in groupby(rows, key=itemgetter(0, 2)):
         # A run without a plan id was removed.
         seqs = [
             seq

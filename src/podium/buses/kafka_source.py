@@ -1,0 +1,230 @@
+"""Reads a topic of Kafka as a member of a consumer group.
+
+A thread polls all the time, so that the membership survives a busy event loop. What nothing has asked for is limited:
+with enough messages waiting here, the partitions are paused, and resumed when there is room. Offsets are committed
+only by `commit`. A partition that is handed to another member takes its waiting messages along: that member gets them.
+"""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from podium.buses.dead_letters import dead_headers
+from podium.buses.kafka_errors import MOVED_ON, as_podium, is_refusal
+from podium.buses.kafka_producer import PATIENCE, KafkaSender, Outgoing
+from podium.buses.kafka_settings import UNUSABLE_SETTINGS, KafkaConnection
+from podium.log.messages import DEAD_SUFFIX
+from podium.ports.bus import BusRefused
+from podium.ports.events_in import Incoming
+
+# Messages that wait here before the partitions are paused; they are resumed when half of them are taken.
+MAX_WAITING: Final = 500
+_POLL_SECONDS: Final = 0.05
+_WAIT_SECONDS: Final = 0.5
+_CONSUMER: Final[dict[str, Any]] = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "earliest",
+    "allow.auto.create.topics": False,
+    "partition.assignment.strategy": "cooperative-sticky",
+    # The partitions of a process that was killed move to others after this time.
+    "session.timeout.ms": 10_000,
+    "heartbeat.interval.ms": 2_000,
+    "log_level": 0,
+}
+
+
+class KafkaSource:
+    """One member."""
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        topic: str,
+        group: str,
+        *,
+        patience: float = PATIENCE,
+        max_waiting: int = MAX_WAITING,
+    ) -> None:
+        self.name = connection.address.name
+        self._topic = topic
+        self._group = group
+        self._connection = connection
+        self._patience = patience
+        self._max_waiting = max_waiting
+        self._sender = KafkaSender(connection, self.name, patience=patience)
+        self._consumer: Consumer | None = None
+        self._thread: threading.Thread | None = None
+        self._closing = threading.Event()
+        self._lock = threading.Lock()
+        self._waiting: deque[Incoming] = deque()
+        self._commits: deque[tuple[list[TopicPartition], concurrent.futures.Future[KafkaError | None]]] = (
+            deque()
+        )
+        self._mine: set[int] = set()
+        self._is_paused = False
+        self._trouble: KafkaError | None = None
+        self._refusal: KafkaError | None = None
+        self._arrived = asyncio.Event()
+
+    async def open(self) -> None:
+        await self._sender.check_topic_exists(self._topic)
+        await self._sender.check_topic(self._topic + DEAD_SUFFIX)
+        settings = self._connection.settings(
+            **_CONSUMER, **{"group.id": self._group}, error_cb=self._on_error
+        )
+        try:
+            self._consumer = consumer = Consumer(settings)
+        except KafkaException:
+            raise BusRefused(f"{self.name}: {UNUSABLE_SETTINGS}") from None
+        consumer.subscribe(
+            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+        loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._poll, args=(consumer, loop), daemon=True)
+        self._thread.start()
+
+    async def receive(self, limit: int) -> Sequence[Incoming]:
+        if not self._waiting:
+            self._arrived.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._arrived.wait(), _WAIT_SECONDS)
+        trouble, self._trouble = self._refusal or self._trouble, None
+        if trouble is not None:
+            self._refusal = None
+            raise as_podium(trouble, self.name, self._topic)
+        with self._lock:
+            return [self._waiting.popleft() for _ in range(min(limit, len(self._waiting)))]
+
+    async def commit(self, messages: Sequence[Incoming]) -> None:
+        done: dict[int, int] = {}
+        for message in messages:
+            if message.partition in self._mine:
+                done[message.partition] = max(done.get(message.partition, 0), message.offset + 1)
+        if not done or self._consumer is None:
+            return
+        offsets = [TopicPartition(self._topic, partition, offset) for partition, offset in done.items()]
+        # By the thread: a commit from another one while the client polls would wait for it forever.
+        committed: concurrent.futures.Future[KafkaError | None] = concurrent.futures.Future()
+        self._commits.append((offsets, committed))
+        error = await asyncio.wrap_future(committed)
+        if error is not None and error.code() not in MOVED_ON:
+            raise as_podium(error, self.name, self._topic)
+
+    async def bury(self, message: Incoming, code: str) -> None:
+        headers = (*message.headers, *dead_headers(message, code))
+        dead = Outgoing(0, message.topic + DEAD_SUFFIX, message.key, message.value, headers)
+        await self._sender.send([dead])
+
+    async def close(self) -> None:
+        self._closing.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
+        await self._sender.close()
+
+    # --- the thread -------------------------------------------------------------------------------
+
+    def _poll(self, consumer: Consumer, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            while not self._closing.is_set():
+                self._pause_or_resume(consumer)
+                self._take(self._consume(consumer), loop)
+                self._commit_asked(consumer)
+        finally:
+            self._commit_asked(consumer)
+            # Leaves the group, so that the others need not wait for a timeout.
+            consumer.close()
+
+    def _commit_asked(self, consumer: Consumer) -> None:
+        while self._commits:
+            offsets, committed = self._commits.popleft()
+            error = None
+            try:
+                consumer.commit(offsets=offsets, asynchronous=False)
+            except KafkaException as problem:
+                error = problem.args[0]
+            if committed.set_running_or_notify_cancel():
+                committed.set_result(error)
+
+    def _consume(self, consumer: Consumer) -> list[Message]:
+        """Waits for the first message only: asked for several, the client waits until it has all of them."""
+        found = consumer.consume(1, _POLL_SECONDS)
+        room = self._max_waiting - len(self._waiting) - len(found)
+        return [*found, *consumer.consume(room, 0)] if found and room > 0 else found
+
+    def _take(self, found: Sequence[Message], loop: asyncio.AbstractEventLoop) -> None:
+        arrived = [_incoming(message) for message in found if message.error() is None]
+        troubles = [error for message in found if (error := message.error()) is not None]
+        with self._lock:
+            self._waiting.extend(one for one in arrived if one.partition in self._mine)
+        if troubles:
+            self._trouble = troubles[-1]
+        if found and not loop.is_closed():
+            loop.call_soon_threadsafe(self._arrived.set)
+
+    def _pause_or_resume(self, consumer: Consumer) -> None:
+        if not self._is_paused and len(self._waiting) >= self._max_waiting:
+            consumer.pause(consumer.assignment())
+            self._is_paused = True
+        elif self._is_paused and len(self._waiting) <= self._max_waiting // 2:
+            consumer.resume(consumer.assignment())
+            self._is_paused = False
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        with self._lock:
+            self._mine.update(one.partition for one in partitions)
+        consumer.incremental_assign(partitions)
+        if self._is_paused:
+            consumer.pause(partitions)
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        gone = {one.partition for one in partitions}
+        with self._lock:
+            self._mine -= gone
+            self._waiting = deque(one for one in self._waiting if one.partition not in gone)
+        consumer.incremental_unassign(partitions)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if is_refusal(error):
+            self._refusal = error
+
+
+def _incoming(message: Message) -> Incoming:
+    kind, timestamp = message.timestamp()
+    key, value = message.key(), message.value()
+    return Incoming(
+        topic=message.topic() or "",
+        partition=_number(message.partition()),
+        offset=_number(message.offset()),
+        key=_bytes(key) if key is not None else None,
+        value=_bytes(value) if value is not None else b"",
+        headers=_headers(message),
+        timestamp=timestamp if kind != TIMESTAMP_NOT_AVAILABLE else 0,
+    )
+
+
+def _headers(message: Message) -> tuple[tuple[str, bytes], ...]:
+    headers: Any = message.headers() or ()
+    return tuple((name, _bytes(value)) for name, value in headers)
+
+
+def _number(value: int | None) -> int:
+    assert value is not None
+    return value
+
+
+def _bytes(value: str | bytes | None) -> bytes:
+    return value.encode() if isinstance(value, str) else value or b""
