@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -222,7 +223,7 @@ async def _waiting(store: Store, bus: str) -> Sequence[int]:
 async def _published(store: Store) -> None:
     """A run of five events; the fourth has a message for another topic."""
     lease = await started(store)
-    message = {"topic": "orders", "key": None, "type": "order", "body": {}}
+    message: dict[str, Any] = {"topic": "orders", "key": None, "type": "order", "body": {}}
     writes = [
         event("r1", "StepCompleted", "quoted", output='"publishes": [1]'),
         event("r1", "StepCompleted", "published", publishes=[message]),
