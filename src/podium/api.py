@@ -60,6 +60,8 @@ from podium.ports.store import Store
 from podium.wiring import (
     conductor_connection,
     installed_providers,
+    node_registry,
+    nodes_with,
     open_store,
     providers_with,
     recordings_in,
@@ -73,6 +75,7 @@ from podium.wiring import (
 
 if TYPE_CHECKING:
     from podium.access.actors import Actor
+    from podium.nodes.registry import NodeClass
 
 # What JSON leaves as it is and YAML does not take.
 _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
@@ -89,16 +92,22 @@ class Workflow:
 
     @classmethod
     def load(
-        cls, path: str | Path, *, workspace: str | Path | None = None, providers: Sequence[str] = ()
+        cls,
+        path: str | Path,
+        *,
+        workspace: str | Path | None = None,
+        providers: Sequence[str] = (),
+        nodes: "Sequence[NodeClass]" = (),
     ) -> "Workflow":
         """Read a file. Raises `InvalidWorkflow` with every problem at its position, and OSError.
 
-        `providers`: names that will be given to `open` or `run`, besides those built in or installed.
+        `providers`: names that will be given to `open` or `run`, besides those built in or installed. `nodes`: the same
+        for the nodes of a contract.
         """
         with Path(path).open("rb") as file:
             # One byte more than may be read is enough to see that a file is too large.
             content = file.read(MAX_BYTES + 1)
-        return cls._read(content, str(path), workspace, providers)
+        return cls._read(content, str(path), workspace, providers, nodes)
 
     @classmethod
     def parse(
@@ -108,10 +117,11 @@ class Workflow:
         name: str = "<text>",
         workspace: str | Path | None = None,
         providers: Sequence[str] = (),
+        nodes: "Sequence[NodeClass]" = (),
     ) -> "Workflow":
         """Read YAML text. Files that it names are looked for in the workspace."""
         # Half of a surrogate pair is reported with its position, like any other byte that is not UTF-8.
-        return cls._read(text.encode(errors="surrogatepass"), name, workspace, providers)
+        return cls._read(text.encode(errors="surrogatepass"), name, workspace, providers, nodes)
 
     @classmethod
     def from_dict(
@@ -134,13 +144,24 @@ class Workflow:
 
     @classmethod
     def _read(
-        cls, content: bytes, name: str, workspace: str | Path | None, providers: Sequence[str]
+        cls,
+        content: bytes,
+        name: str,
+        workspace: str | Path | None,
+        providers: Sequence[str],
+        nodes: "Sequence[NodeClass]",
     ) -> "Workflow":
         def known() -> tuple[str, ...]:
             return (*providers, *installed_providers())
 
         folder = Path(workspace) if workspace is not None else None
-        reading = require_workflow(content, name, workspace=folder, installed_providers=known)
+        reading = require_workflow(
+            content,
+            name,
+            workspace=folder,
+            installed_providers=known,
+            nodes=node_registry(nodes) if nodes else None,
+        )
         assert reading.plan is not None
         warnings = tuple(one for one in reading.diagnostics if one.severity is Severity.WARNING)
         return cls(reading.plan.metadata.name, reading.plan, content, warnings)
@@ -157,6 +178,7 @@ class OpenOptions(TypedDict, total=False):
     runs: str | Path | None
     functions: Functions | None
     providers: Providers | None
+    nodes: "Sequence[NodeClass]"
     record: str | Path | None
     replay: str | Path | None
     engine: Literal["local", "temporal", "conductor"]
@@ -441,13 +463,19 @@ class Podium:
     an exception leaves it."""
 
     def __init__(
-        self, parts: Parts, store: str, providers: Sequence[str] = (), tenant: str = DEFAULT_TENANT
+        self,
+        parts: Parts,
+        store: str,
+        providers: Sequence[str] = (),
+        tenant: str = DEFAULT_TENANT,
+        nodes: "Sequence[NodeClass]" = (),
     ) -> None:
         self._parts = parts
         self._store = store
         self._tenant = tenant
         # The names of those that the program brings.
         self._providers = providers
+        self._nodes = nodes
         self._runs: list[Run] = []
 
     async def start(
@@ -616,7 +644,7 @@ class Podium:
     def _workflow(self, workflow: Workflow | str | Path, workspace: str | Path | None) -> Workflow:
         if isinstance(workflow, Workflow):
             return workflow
-        return Workflow.load(workflow, workspace=workspace, providers=self._providers)
+        return Workflow.load(workflow, workspace=workspace, providers=self._providers, nodes=self._nodes)
 
     async def _result(self, run_id: RunId, ended: RunEnded | None) -> Result:
         left = ended.reason if ended is not None and ended.event_type == LEFT else None
@@ -629,6 +657,7 @@ def open(  # noqa: A001 - called `podium.open`
     runs: str | Path | None = None,
     functions: Functions | None = None,
     providers: Providers | None = None,
+    nodes: "Sequence[NodeClass]" = (),
     record: str | Path | None = None,
     replay: str | Path | None = None,
     engine: Literal["local", "temporal", "conductor"] = LOCAL,
@@ -645,6 +674,7 @@ def open(  # noqa: A001 - called `podium.open`
     `store`: a path or `postgresql://...`, by default PODIUM_STORE, else `podium.db` where runs are kept. `runs`: where
     runs are kept, by default PODIUM_RUNS, else the folder of a store that is a file, else `runs`.
     `functions`: what Python steps call by name. `providers`: who answers agent steps, by the name that workflows use.
+    `nodes`: node classes that contracts may name, besides those that are installed.
     `record`, `replay`: a folder to which answers of agents go, or from which they come.
     `engine`: "temporal" runs workflows on a Temporal server, by default the one that PODIUM_TEMPORAL_ADDRESS and
     PODIUM_TEMPORAL_NAMESPACE name, "conductor" on a Conductor server, by default that of PODIUM_CONDUCTOR_URL.
@@ -653,9 +683,9 @@ def open(  # noqa: A001 - called `podium.open`
     PODIUM_TOKEN, else the user that the process runs as. Rules about access decide by this name.
     """
     check_id("tenant_id", tenant)
-    if engine != LOCAL and (functions or providers or record or replay):
+    if engine != LOCAL and (functions or providers or nodes or record or replay):
         raise ValueError(
-            "functions, providers, record and replay need engine='local': workers do not have them"
+            "functions, providers, nodes, record and replay need engine='local': workers do not have them"
         )
     if record is not None and replay is not None:
         raise ValueError("record asks agents and replay does not: give one of them")
@@ -687,12 +717,13 @@ def open(  # noqa: A001 - called `podium.open`
             recordings=recordings,
             functions=calls,
             providers=providers_with(providers) if providers else None,
+            nodes=nodes_with(nodes) if nodes else None,
             actor=actor,
         )
         if actor is not None or not parts.is_owner:
             await _identified(parts)
         parts.engine()  # loaded now: what is decided about a run holds at the moment in which it is driven
-        async with Podium(parts, where, tuple(providers or ()), tenant) as podium:
+        async with Podium(parts, where, tuple(providers or ()), tenant, nodes) as podium:
             yield podium
 
     return opened()

@@ -116,6 +116,18 @@
     ├── StoreExists                  operations/rebuilding.py        a store is rebuilt only where none exists
     ├── UnknownBus                   wiring.py                       unsupported address of a bus
     ├── UnknownStore                 wiring.py                       unsupported store URL
+    ├── InvalidNode                  nodes/base.py                   a node class that breaks a rule of its type
+    ├── NodeNotAvailable             nodes/registry.py               a node that is not installed, or lacks a port
+    ├── NodeError                    nodes/errors.py                 raised by a node on purpose: a code without a text
+    │   ├── EffectExecutionError     nodes/errors.py
+    │   ├── ReducerError             nodes/errors.py
+    │   ├── AggregationError         nodes/errors.py
+    │   ├── CircuitOpen              nodes/errors.py                 the breaker of a service is open
+    │   ├── LeaseExpired             nodes/errors.py                 the order of an action is out of date
+    │   ├── EpochConflict            nodes/errors.py                 the action was carried out before
+    │   └── NodeDataInvalid          nodes/errors.py
+    │       ├── NodeInputInvalid     nodes/errors.py                 does not fit the input model of a node
+    │       └── NodeOutputInvalid    nodes/errors.py                 does not fit the output model of a node
     └── ModelOnexError               nodes/errors.py                 the error type of the node specification
         └── InvalidContract          nodes/contract.py               a contract file with problems and their positions
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from podium.engines.temporal.names import Queues
     from podium.engines.temporal.worker import TemporalWorker
     from podium.log.runs import Run
+    from podium.nodes.registry import NodeClass, NodeRegistry
     from podium.operations.access import Access
     from podium.operations.parts import Parts
     from podium.operations.rebuilding import RebuiltRun
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from podium.providers.prices import Price
     from podium.runtime.plan_loading import PlanLoader
     from podium.runtime.preflight import Readiness
+    from podium.runtime.tasks.node_runtime import NodeRuntime
     from podium.runtime.tasks.recordings import Recordings
 
 
@@ -232,6 +234,7 @@ def local_engine(
     recordings: "Recordings | None" = None,
     functions: "Mapping[str, Callable[..., Any]] | None" = None,
     providers: "Callable[[], Providers] | None" = None,
+    nodes: "Callable[[], NodeRuntime] | None" = None,
 ) -> Engine:
     """Durations in seconds, else PODIUM_LEASE, PODIUM_LOCK_WAIT and PODIUM_STORE_OUTAGE, else the engine's own.
 
@@ -255,6 +258,7 @@ def local_engine(
         providers=providers or all_providers,
         recordings=recordings,
         inline=dict(functions or {}),
+        nodes=nodes or node_runtime,
     )
 
 
@@ -429,6 +433,7 @@ def _worker_parts(store: Store, runs: Path) -> "LocalParts":
         bucket_of=parts_of(bucket, store, outage),
         providers=all_providers,
         recordings=None,
+        nodes=node_runtime,
     )
 
 
@@ -441,6 +446,7 @@ def use_case_parts(
     recordings: "Recordings | None" = None,
     functions: "Mapping[str, Callable[..., Any]] | None" = None,
     providers: "Callable[[], Providers] | None" = None,
+    nodes: "Callable[[], NodeRuntime] | None" = None,
     actor: "str | Actor | None" = None,
 ) -> "Parts":
     """What `operations` work with in this process. `engine`: another one than the local one. `actor`: who asks, if a
@@ -450,10 +456,23 @@ def use_case_parts(
     clock = system_clock()
     access, is_owner = cache(partial(access_of, actor)), _owns_everything(actor)
     engine = engine or partial(
-        local_engine, store, clock, runs, recordings=recordings, functions=functions, providers=providers
+        local_engine,
+        store,
+        clock,
+        runs,
+        recordings=recordings,
+        functions=functions,
+        providers=providers,
+        nodes=nodes,
     )
     replays = recordings is not None and recordings.asks_no_one
-    check = partial(check_run, replays=replays, functions=frozenset(functions or ()), providers=providers)
+    check = partial(
+        check_run,
+        replays=replays,
+        functions=frozenset(functions or ()),
+        providers=providers,
+        nodes=nodes,
+    )
     trouble = partial(_trouble_of, store)
     return Parts(
         *(
@@ -588,6 +607,7 @@ def check_run(
     replays: bool = False,
     functions: frozenset[str] = frozenset(),
     providers: "Callable[[], Providers] | None" = None,
+    nodes: "Callable[[], NodeRuntime] | None" = None,
 ) -> "Readiness":
     """What is missing for a run of the plan here; the engine asks the same before it makes one."""
     from podium.runtime.preflight import Surroundings, check_needs
@@ -600,8 +620,29 @@ def check_run(
         replays=replays,
         functions=functions,
         bucket=artifact_bucket(),
+        nodes=nodes or node_runtime,
     )
     return check_needs(plan, around)
+
+
+def node_registry(classes: "Sequence[NodeClass]" = ()) -> "NodeRegistry":
+    """The nodes that are installed here, and those of the program."""
+    from podium.nodes.registry import NodeRegistry
+
+    return NodeRegistry(classes)
+
+
+def nodes_with(classes: "Sequence[NodeClass]") -> "Callable[[], NodeRuntime]":
+    """A runtime for them, made once."""
+    from podium.runtime.tasks.node_runtime import NodeRuntime
+
+    return cache(lambda: NodeRuntime(node_registry(classes), system_clock()))
+
+
+@cache
+def node_runtime() -> "NodeRuntime":
+    """The nodes that are installed here. One for the process, so that all runs share the breakers."""
+    return nodes_with(())()
 
 
 @cache

@@ -95,14 +95,6 @@ def test_an_unknown_step_of_a_run_is_refused_with_a_suggestion(place: Place) -> 
     assert "Build" in place.run("logs", place.run_id, "Biuld", code=64).stderr
 
 
-def test_a_contract_given_to_run_is_named_as_one(place: Place) -> None:
-    contract = ROOT / "examples" / "contracts" / "etl_pipeline.yaml"
-    told = place.run("run", str(contract), code=65).stderr
-    assert "is a node contract" in told
-    (command,) = _PRINTED.findall(told)
-    place.run(*shlex.split(command)[1:])
-
-
 def test_rerun_without_a_step_begins_at_the_start(place: Place) -> None:
     place.write("steps: [{name: A, command: [sh, -c, 'echo A >> story']}]")
     place.run("run", "w.yaml", "--run-id", place.run_id)

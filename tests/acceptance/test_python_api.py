@@ -170,8 +170,10 @@ def test_half_of_a_surrogate_pair_in_a_workflow_is_reported_with_its_position() 
         podium.Workflow.from_dict({"version": "2.0", "name": "\ud800", "steps": []})
 
 
-def test_a_node_contract_is_named_as_such(place: Place) -> None:
-    with pytest.raises(podium.InvalidWorkflow, match="node contract"):
+def test_a_node_contract_is_read_as_one(place: Place) -> None:
+    with pytest.raises(
+        podium.InvalidWorkflow, match="'workflow_coordination' has no key 'workflow_definition'"
+    ):
         podium.Workflow.parse("workflow_coordination: {}")
 
 

@@ -67,8 +67,8 @@ FAULTS: Final = [
         "the loader builds steps without their bounds",
         swap(
             "nodes/contract.py:_ContractReader._step",
-            "self._validated(ModelWorkflowStep, fields, ('steps', index))",
-            "self._validated(ModelWorkflowStep, {**fields, 'timeout_ms': 30000}, ('steps', index))",
+            "validated(ModelWorkflowStep, fields, ...)",
+            "validated(ModelWorkflowStep, {**fields, 'timeout_ms': 30000}, ('steps', index), self._problems)",
         ),
     ),
     fault(
@@ -540,8 +540,8 @@ FAULTS: Final = [
         "unknown keys of the execution graph are reported",
         swap(
             "nodes/contract_problems.py:ContractProblems._check_keys",
-            "inner is not None and inner is not ModelExecutionGraph",
-            "inner is not None",
+            "inner is not ModelExecutionGraph",
+            "True",
         ),
     ),
 ]

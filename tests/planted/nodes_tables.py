@@ -96,7 +96,7 @@ FAULTS: Final = [
     fault(
         "FX07",
         "a file with invalid values raises pydantic's error",
-        start("nodes/contract.py:_ContractReader._validated", "return model.model_validate(data)"),
+        start("nodes/contract.py:validated", "return model.model_validate(data)"),
     ),
     fault(
         "FX07",
@@ -314,7 +314,7 @@ FAULTS: Final = [
     fault(
         "ER3",
         "a contract is loaded although its steps have problems",
-        swap("nodes/contract.py:read_contract", "None if report.has_errors else contract", "contract"),
+        swap("nodes/contract.py:read_contract", "None if report.has_errors else opened.contract", "opened.contract"),
     ),
     fault(
         "ER4",

@@ -7,6 +7,7 @@ from typing import Final
 from tests.planted import (
     changing,
     conductor,
+    contracts,
     engines,
     language,
     language_flow,
@@ -47,6 +48,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "signals": signals.FAULTS,
     "changing": changing.FAULTS,
     "signing": signing.FAULTS,
+    "contracts": contracts.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
 SAMPLE_SIZE: Final = 24

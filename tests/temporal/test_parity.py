@@ -29,6 +29,7 @@ def rotating(
     return site
 
 
+@pytest.mark.rule("RO08")
 class TestTemporal(EnginePromises, ExamplePromises):
     """With a history of any length."""
 

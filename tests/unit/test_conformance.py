@@ -25,7 +25,8 @@ def test_every_rule_that_code_and_pages_refer_to_has_a_row() -> None:
     for file in [*(root / "src").rglob("*.py"), *pages]:
         named = set(
             re.findall(
-                r"\b(?:D\d\d|G\d\d|N\d\d|R\d{3}|ES\d\d|EN\d\d|NR\d\d|OP\d\d|PR\d\d)\b", file.read_text()
+                r"\b(?:D\d\d|G\d\d|N\d\d|R\d{3}|RO\d\d|ES\d\d|EN\d\d|NR\d\d|OP\d\d|PR\d\d)\b",
+                file.read_text(),
             )
         )
         assert named <= set(rows()), file

@@ -18,13 +18,12 @@ from podium.cli.foreground import (
     read_signatures,
     signature_option,
 )
-from podium.cli.hints import print_notice, say
+from podium.cli.hints import print_notice
 from podium.cli.output import print_diagnostics
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.parts import Parts, require
-from podium.operations.workflows import looks_like_contract
 from podium.ports.engine import RunEnded, RunRequest
 from podium.text import visible
 from podium.wiring import check_run, signing_rules, system_clock
@@ -134,18 +133,8 @@ def _request(file: str | None, plan_ref: str | None, workspace: Path | None) -> 
         return RunRequest(found.plan, workspace=folder, plan_ref=found.ref, plan_content=found.content)
     assert file is not None
     name, content = read_file(file)
-    if looks_like_contract(content, name):
-        say(_is_contract(name), err=True)
-        return None
     plan = compiled_workflow(content, name, workspace)
     return RunRequest(plan, source=content, workspace=folder) if plan is not None else None
-
-
-def _is_contract(name: str) -> str:
-    from shlex import quote
-
-    command = f"podium contract validate {quote(name)}"
-    return f"'{visible(name)}' is a node contract, not a workflow; check it with `{command}`"
 
 
 def _read_inputs(path: Path | None) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from podium.plan.plan import (
     Group,
     Http,
     Join,
+    Node,
     Parallel,
     Plan,
     Python,
@@ -316,6 +317,8 @@ def detail_of(body: Body) -> str:
             return f"{body.method} {describe_text(body.url)}"
         case Python():
             return body.function
+        case Node():
+            return f"{body.type} {body.node}: {body.operation}"
         case Approval():
             return describe_text(body.message)
         case Set():

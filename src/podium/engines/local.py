@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from podium.ports.provider import Providers
     from podium.runtime.alerts import Alerting
     from podium.runtime.plan_approval import Waited
+    from podium.runtime.tasks.node_runtime import NodeRuntime
     from podium.runtime.tasks.recordings import Recordings
 
 LEASE: Final = DRIVER_LEASE
@@ -108,6 +109,7 @@ class LocalEngine:
         artifact_outage: timedelta = ARTIFACT_OUTAGE,
         providers: "Callable[[], Providers] | None" = None,
         recordings: "Recordings | None" = None,
+        nodes: "Callable[[], NodeRuntime] | None" = None,
     ) -> None:
         self._parts = LocalParts(
             store=store,
@@ -123,6 +125,7 @@ class LocalEngine:
             bucket_of=parts_of(bucket, store, artifact_outage),
             providers=providers,
             recordings=recordings,
+            nodes=nodes,
         )
 
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
@@ -265,6 +268,7 @@ class LocalEngine:
             payloads=parts.values(run_id),
         )
         driver = Driver(plan, run.identity, keeper.lease.fence, world)
+        tasks.lease_holds = driver.is_leased
         views = RunViews(directory, plan, run_id, driver, session.lock.is_held, ViewTrouble(session.notify))
         await views.open(parts.store, is_new=run.head <= 1)
         journal, state = views.journal, views.state

@@ -29,6 +29,7 @@ from podium.runtime.tasks.host import TaskHost
 
 if TYPE_CHECKING:
     from podium.ports.provider import Provider, Providers
+    from podium.runtime.tasks.node_runtime import NodeRuntime
     from podium.runtime.tasks.recordings import Recordings
 
 _T = TypeVar("_T")
@@ -60,6 +61,8 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
     providers: "Callable[[], Providers] | None"
     # Where answers of agents are kept, or come from.
     recordings: "Recordings | None"
+    # The nodes of this process; asked for by the first plan that has one.
+    nodes: "Callable[[], NodeRuntime] | None" = None
 
     def now(self) -> Timestamp:
         return timestamp(self.clock.now())
@@ -106,7 +109,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
             names |= self.secrets.variables
         bucket = self.bucket_of(run_id)
         return TaskHost.of(
-            self.directory(run_id), workspace, names, values, of_providers, self.inline, bucket
+            self.directory(run_id), workspace, names, values, of_providers, self.inline, bucket, self.nodes
         )
 
     async def fetch_secrets(self, plan: Plan) -> None:
@@ -148,6 +151,7 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
             replays=replays,
             functions=functions,
             bucket=self.bucket,
+            nodes=self.nodes,
         )
         return check_needs(plan, around)
 

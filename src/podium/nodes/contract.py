@@ -24,12 +24,13 @@ from uuid import UUID, uuid5
 from pydantic import BaseModel, ValidationError
 
 from podium.language import tree
-from podium.language.diagnostics import Diagnostic, Severity
+from podium.language.diagnostics import Diagnostic, Report, Severity
 from podium.language.reader import MAX_BYTES, read_yaml
 from podium.language.tree import NodePath, Plain
 from podium.nodes.contract_problems import ContractProblems
 from podium.nodes.definition import ModelWorkflowDefinition, ModelWorkflowStep
 from podium.nodes.errors import EnumCoreErrorCode, ModelOnexError
+from podium.nodes.run_settings import ErrorHandling, RunnableContract
 from podium.nodes.validation import examine_steps, mode_problems
 
 # Fixed for ever: the ids of steps are derived from them. Steps with and without a name never share an id.
@@ -83,13 +84,32 @@ def read_contract(content: bytes | str, name: str, *, strict: bool = False) -> C
     """Read a contract and report all that is wrong with it. `strict` turns warnings into errors."""
     # Half characters in a text become bytes that are no UTF-8, and are refused as such.
     encoded = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    document = read_yaml(encoded, name)
-    report = document.report
-    contract = None
-    if document.root is not None:
-        problems = ContractProblems(document.root, report, strict=strict)
-        contract = _ContractReader(document.root, problems).read()
-    return ContractReading(None if report.has_errors else contract, report.diagnostics, report.omitted)
+    opened = open_contract(encoded, name, strict=strict)
+    report = opened.report
+    contract = None if report.has_errors else opened.contract
+    return ContractReading(contract, report.diagnostics, report.omitted)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedContract:
+    """A contract that was read, with or without problems, and its text: what compiling it needs."""
+
+    report: Report
+    # None if it is not YAML.
+    root: tree.Node | None
+    problems: ContractProblems | None
+    # As far as it could be read. Steps with invalid values have stand-ins.
+    contract: Contract | None = None
+    error_handling: ErrorHandling | None = None
+
+
+def open_contract(content: bytes, name: str, *, strict: bool = False) -> OpenedContract:
+    document = read_yaml(content, name)
+    if document.root is None:
+        return OpenedContract(document.report, None, None)
+    problems = ContractProblems(document.root, document.report, strict=strict)
+    reader = _ContractReader(document.root, problems)
+    return OpenedContract(document.report, document.root, problems, reader.read(), reader.error_handling)
 
 
 class WorkflowCoordination(BaseModel):
@@ -97,10 +117,11 @@ class WorkflowCoordination(BaseModel):
 
 
 class ContractFile(BaseModel):
-    """The shape of a contract file; its JSON Schema is generated from this."""
+    """What is validated as a whole; steps are validated one by one."""
 
     workflow_coordination: WorkflowCoordination
     steps: list[ModelWorkflowStep] = []
+    error_handling: ErrorHandling | None = None
 
 
 class _ContractReader:
@@ -108,13 +129,14 @@ class _ContractReader:
         self._root = root
         self._problems = problems
         self._workflow_name = ""
+        self.error_handling: ErrorHandling | None = None
 
     def read(self) -> Contract | None:
         data = tree.plain(self._root)
         if not isinstance(data, dict):
             self._problems.not_a_contract()
             return None
-        self._problems.warn_about_unknown_keys(ContractFile)
+        self._problems.warn_about_unknown_keys(RunnableContract)
         definition = self._definition(data)
         steps = self._steps(data.get("steps", []))
         return Contract(definition, tuple(steps)) if definition is not None else None
@@ -127,7 +149,11 @@ class _ContractReader:
         if isinstance(mode, tree.Scalar) and isinstance(mode.value, str):
             for problem in mode_problems(mode.value):
                 self._problems.broken_rule(problem, metadata[:-1])
-        file = self._validated(ContractFile, {**data, "steps": []}, ())
+        # Each by itself: a problem in one does not hide those of the other.
+        if isinstance(errors := data.get("error_handling"), dict):
+            self.error_handling = validated(ErrorHandling, errors, ("error_handling",), self._problems)
+            data = {**data, "error_handling": None}
+        file = validated(ContractFile, {**data, "steps": []}, (), self._problems)
         return file.workflow_coordination.workflow_definition if file is not None else None
 
     def _steps(self, listed: Plain) -> list[ModelWorkflowStep]:
@@ -152,7 +178,7 @@ class _ContractReader:
             "step_id": str(step_id),
             "depends_on": [str(other) for other in needed],
         }
-        step = self._validated(ModelWorkflowStep, fields, ("steps", index))
+        step = validated(ModelWorkflowStep, fields, ("steps", index), self._problems)
         if step is not None:
             return step
         return _stand_in(
@@ -200,14 +226,17 @@ class _ContractReader:
     def _id_of_unnamed(self, step_name: str, index: int) -> UUID:
         return uuid5(_UNNAMED, f"{self._workflow_name}\0{step_name}\0{index}")
 
-    def _validated(self, model: type[_Model], data: dict[str, Plain], base: NodePath) -> _Model | None:
-        """Build a model as strictly as JSON can be read: text never becomes a number or a truth value."""
-        try:
-            return model.model_validate_json(json.dumps(data), strict=True)
-        except ValidationError as invalid:
-            for error in invalid.errors(include_url=False, include_input=False):
-                self._problems.invalid_value(error, base)
-            return None
+
+def validated(
+    model: type[_Model], data: dict[str, Plain], base: NodePath, problems: ContractProblems
+) -> _Model | None:
+    """Build a model as strictly as JSON can be read: text never becomes a number or a truth value."""
+    try:
+        return model.model_validate_json(json.dumps(data), strict=True)
+    except ValidationError as invalid:
+        for error in invalid.errors(include_url=False, include_input=False):
+            problems.invalid_value(error, base)
+        return None
 
 
 def _stand_in(

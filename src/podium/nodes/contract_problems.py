@@ -104,6 +104,8 @@ class ContractProblems:
                 self._error(
                     Code.INVALID_FORMAT, path, message, "Write one like 6f9619ff-8b86-4011-b42d-00c04fc964ff."
                 )
+            case "extra_forbidden":
+                self._forbidden_key(path)
             case "value_error":
                 node = tree.find(self._root, path)
                 written = tree.describe(node) if node is not None else "missing"
@@ -131,6 +133,77 @@ class ContractProblems:
                 self._unknown_dependency(path)
             case ProblemKind.CYCLE:
                 self._cycle(path, problem.related)
+
+    # --- of runs ----------------------------------------------------------------------------------
+
+    def nothing_to_run(self, path: NodePath) -> None:
+        self._error(
+            Code.MISSING_KEY,
+            path,
+            "there is nothing to run: the contract has neither 'steps' nor nodes in its 'execution_graph'.",
+            "Add 'steps:' beside 'workflow_coordination:'.",
+        )
+
+    def contradiction(self, path: NodePath, message: str, hint: str) -> None:
+        self._error(Code.CONFLICTING_KEYS, path, message, hint)
+
+    def unknown_node(
+        self, path: NodePath, node_type: str, name: str, types: tuple[str, ...], known: tuple[str, ...]
+    ) -> None:
+        message = f"no {node_type} node named {quoted(name)} is installed here."
+        if types:
+            hint = f"There is a node of that name, of type {' and '.join(types)}."
+        else:
+            install = "Install the package that has it (entry point group podium.nodes)."
+            hint = " ".join(filter(None, (did_you_mean(name, known), install)))
+        self._error(Code.UNKNOWN_NODE, path, message, hint)
+
+    def node_not_loaded(self, path: NodePath, message: str) -> None:
+        self._error(Code.UNKNOWN_NODE, path, f"{message}.")
+
+    def unknown_operation(
+        self, path: NodePath, node: str, operation: str | None, known: tuple[str, ...]
+    ) -> None:
+        listed = ", ".join(known) or "none"
+        if operation is None:
+            message = f"node {quoted(node)} has several operations, and the step names none."
+            self._error(Code.UNKNOWN_OPERATION, path, message, f"Add 'operation: ...', one of: {listed}.")
+            return
+        message = f"node {quoted(node)} has no operation {quoted(operation)}."
+        hint = " ".join(filter(None, (did_you_mean(operation, known), f"Its operations: {listed}.")))
+        self._error(Code.UNKNOWN_OPERATION, path, message, hint)
+
+    def unused_config(self, path: NodePath, node: str) -> None:
+        self._error(Code.UNKNOWN_KEY, path, f"node {quoted(node)} has no use for a config.", "Remove it.")
+
+    def invalid_config(self, path: NodePath, message: str) -> None:
+        self._error(Code.WRONG_TYPE, path, f"{_called(path)} does not fit the node: {message}.")
+
+    def duplicate_node(self, path: NodePath, first: NodePath) -> None:
+        node = tree.find(self._root, first)
+        assert node is not None
+        line = self._report.source.position(node.start).line
+        message = f"the node_id {quoted(self._text_at(path))} appears twice."
+        hint = f"The first one is in line {line}; give each node its own."
+        self._error(Code.DUPLICATE_STEP_ID, path, message, hint)
+
+    def unknown_graph_node(self, path: NodePath, node: str, name: str, known: list[str]) -> None:
+        message = f"node {quoted(node)} depends on {quoted(name)}, which no node of the graph is."
+        listed = f"Nodes of the graph: {', '.join(known[:_MAX_NAMES])}."
+        self._error(
+            Code.STEP_NOT_DEFINED, path, message, " ".join(filter(None, (did_you_mean(name, known), listed)))
+        )
+
+    def graph_cycle(self, path: NodePath, cycle: list[int], names: list[str]) -> None:
+        if len(cycle) == 1:
+            message = f"node {quoted(names[cycle[0]])} waits for itself."
+        else:
+            message = f"these nodes wait for each other: {describe_cycle(cycle, names)}."
+        self._error(Code.DEPENDENCY_CYCLE, path, message, "Remove one of these dependencies.")
+
+    def unreachable_node(self, path: NodePath, name: str) -> None:
+        message = f"node {quoted(name)} never runs: what it depends on waits for itself."
+        self._error(Code.UNREACHABLE_STEP, path, message, "Remove the cycle, or this dependency.")
 
     def warn_about_unknown_keys(self, model: type[BaseModel]) -> None:
         """Keys that nothing reads, with the nearest one that something does."""
@@ -202,11 +275,19 @@ class ContractProblems:
             for name, entry in node.entries.items():
                 if name in model.model_fields:
                     inner = _model_in(model.model_fields[name].annotation)
-                    # The execution graph is kept as it is written; nothing there is any of our business.
-                    if inner is not None and inner is not ModelExecutionGraph:
+                    # The execution graph is kept as it is written; nothing there is any of our business. A model that
+                    # forbids unknown keys reports them itself.
+                    if inner is not None and inner is not ModelExecutionGraph and not _forbids(inner):
                         self._check_keys(entry.value, inner, (*path, name))
                 elif not name.startswith("x-"):
                     self._unknown_key(entry.key, path, list(model.model_fields))
+
+    def _forbidden_key(self, path: NodePath) -> None:
+        parent = tree.find(self._root, path[:-1])
+        assert isinstance(parent, tree.Mapping)
+        key = parent.entries[str(path[-1])].key
+        message = f"{_called(path[:-1])} has no use for the key {quoted(key.text)}."
+        self._report.error(Code.UNKNOWN_KEY, key.start, key.end, message, "Remove it, or correct its name.")
 
     def _unknown_key(self, key: tree.Scalar, path: NodePath, known: list[str]) -> None:
         report = self._report.error if self._strict else self._report.warning
@@ -263,6 +344,10 @@ def _called(path: NodePath) -> str:
     return f"'{path[-1]}'"
 
 
+def _forbids(model: type[BaseModel]) -> bool:
+    return model.model_config.get("extra") == "forbid"
+
+
 def _model_in(annotation: object) -> type[BaseModel] | None:
     """The model a field holds, alone or in a list; versions count as values."""
     for part in (annotation, *get_args(annotation)):
@@ -274,6 +359,7 @@ def _model_in(annotation: object) -> type[BaseModel] | None:
 _EXPECTED: Final = {
     "bool_type": "true or false",
     "dict_type": "a mapping",
+    "float_type": "a number",
     "int_type": "a whole number",
     "list_type": "a list",
     "model_type": "a mapping",

@@ -27,3 +27,72 @@ class ModelOnexError(PodiumError):
         self.context: dict[str, object] = dict(context or {})
         if error_code is not None:
             self.code = error_code.value
+
+
+class NodeError(PodiumError):
+    """Raised by a node on purpose. It carries a code and no text: a text may contain what no log may show."""
+
+    code = "NODE_ERROR"
+
+    def __init__(self, code: str = "") -> None:
+        super().__init__(code or type(self).code)
+        if code:
+            self.code = code
+
+
+class EffectExecutionError(NodeError):
+    """An effect could not be carried out; it may succeed when it is tried again."""
+
+    code = "EFFECT_FAILED"
+
+
+class ReducerError(NodeError):
+    """A reducer cannot fold an event. The same event would fail again."""
+
+    code = "REDUCER_FAILED"
+
+
+class AggregationError(NodeError):
+    """Results do not fit together. The same results would not fit again."""
+
+    code = "AGGREGATION_FAILED"
+
+
+class CircuitOpen(NodeError):
+    """The circuit breaker of a service is open: the service was not called."""
+
+    code = "CIRCUIT_OPEN"
+
+
+class LeaseExpired(NodeError):
+    """The action is ordered by a driver or worker whose lease has lapsed."""
+
+    code = "LEASE_EXPIRED"
+
+
+class EpochConflict(NodeError):
+    """The action was carried out before."""
+
+    code = "EPOCH_CONFLICT"
+
+
+class NodeDataInvalid(NodeError):
+    """`fields`: which do not fit and why, as `sanitising.invalid_fields` says it."""
+
+    code = "NODE_DATA_INVALID"
+
+    def __init__(self, fields: str = "") -> None:
+        super().__init__()
+        self.fields = fields
+
+
+class NodeInputInvalid(NodeDataInvalid):
+    """What a node is given does not fit its input model."""
+
+    code = "NODE_INPUT_INVALID"
+
+
+class NodeOutputInvalid(NodeDataInvalid):
+    """What a node returned does not fit its output model."""
+
+    code = "NODE_OUTPUT_INVALID"

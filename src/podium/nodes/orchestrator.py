@@ -5,10 +5,11 @@ and calls nothing; what it returns is a translation of the executor's result. On
 workflow from one thread; for anything more, call `execute_workflow` and keep the definitions yourself.
 """
 
-from typing import Final
+from typing import Any, ClassVar, Final
 from uuid import UUID, uuid4
 
 from podium.nodes.action import utc_now
+from podium.nodes.base import Operation
 from podium.nodes.definition import ModelWorkflowDefinition, ModelWorkflowStep
 from podium.nodes.enums import EnumExecutionMode
 from podium.nodes.envelopes import ModelOrchestratorInput, ModelOrchestratorOutput
@@ -63,6 +64,15 @@ _ERROR_ACTION_OF: Final[dict[str, ErrorAction]] = {"fail_fast": "stop", "continu
 class NodeOrchestrator(NodeCoreBase, MixinWorkflowExecution):
     """Processes the steps of one injected workflow definition into actions."""
 
+    # As a node of a contract: its type and name, and the one operation that it has.
+    node_type: ClassVar[str] = "orchestrator"
+    name: ClassVar[str] = ""
+    version: ClassVar[str] = "1.0.0"
+    service: ClassVar[str] = ""
+    operations: ClassVar[dict[str, Operation]] = {
+        "process": Operation("process", ModelOrchestratorInput, ModelOrchestratorOutput)
+    }
+
     workflow_definition: ModelWorkflowDefinition | None
 
     def __init__(self, container: object) -> None:
@@ -98,6 +108,15 @@ class NodeOrchestrator(NodeCoreBase, MixinWorkflowExecution):
             default_error_action=error_action,
         )
         return _convert_workflow_result_to_output(result)
+
+
+def _build_workflow_context(input_data: ModelOrchestratorInput) -> dict[str, Any]:
+    """What operations of nodes see of their workflow; the three reserved keys win over the metadata."""
+    context = dict(input_data.metadata)
+    context["workflow_id"] = str(input_data.workflow_id)
+    context["operation_id"] = str(input_data.operation_id)
+    context["execution_mode"] = input_data.execution_mode.value
+    return context
 
 
 def _convert_workflow_result_to_output(result: WorkflowExecutionResult) -> ModelOrchestratorOutput:

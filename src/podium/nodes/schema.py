@@ -4,6 +4,7 @@ from typing import Any
 
 from podium.nodes.contract import ContractFile
 from podium.nodes.definition import SEMVER_TEXT
+from podium.nodes.run_settings import RunRules, StepNode
 
 
 def contract_schema() -> dict[str, Any]:
@@ -14,6 +15,11 @@ def contract_schema() -> dict[str, Any]:
         **schema,
         "title": "Podium node contract",
     }
+    # What only runs read, beside the fields of the specification.
+    schema["$defs"]["ModelCoordinationRules"]["properties"] |= RunRules.model_json_schema()["properties"]
+    schema["$defs"]["StepNode"] = StepNode.model_json_schema()
+    steps = schema["properties"]["steps"]
+    steps["items"] = {"allOf": [steps["items"], {"$ref": "#/$defs/StepNode"}]}
     version = schema["$defs"]["ModelSemVer"]
     schema["$defs"]["ModelSemVer"] = {
         "title": version.pop("title"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from podium.errors import PodiumError
 from podium.language.diagnostics import Severity
@@ -10,6 +10,9 @@ from podium.language.files import FoundFile
 from podium.language.reader import MAX_BYTES, read_yaml
 from podium.language.tree import Mapping, plain
 from podium.language.workflow import WorkflowReading, read_workflow
+
+if TYPE_CHECKING:
+    from podium.nodes.registry import NodeRegistry
 
 # Standard input, on the command line and in messages.
 STDIN: Final = "-"
@@ -20,14 +23,12 @@ class InvalidWorkflow(PodiumError):
 
     code = "INVALID_WORKFLOW"
 
-    def __init__(self, reading: WorkflowReading, *, is_contract: bool = False) -> None:
+    def __init__(self, reading: WorkflowReading) -> None:
         self.diagnostics = reading.diagnostics
         self.omitted = reading.omitted
         shown = [str(found) for found in reading.diagnostics if found.severity is Severity.ERROR]
         if reading.omitted:
             shown.append(f"... and {reading.omitted} more.")
-        if is_contract:
-            shown.append("This is a node contract, not a workflow: read it with `load_contract`.")
         super().__init__("\n".join(shown))
 
 
@@ -77,8 +78,14 @@ def load_workflow(
     strict: bool = False,
     missing_is_error: bool = False,
     installed_providers: Callable[[], tuple[str, ...]] = tuple,
+    nodes: "NodeRegistry | None" = None,
 ) -> WorkflowReading:
-    """Read a workflow whose bytes are at hand; `name` is the path of its file, or how messages call it."""
+    """Read a workflow whose bytes are at hand; `name` is the path of its file, or how messages call it.
+
+    `nodes`: those that a node contract may name, by default all that are installed.
+    """
+    if looks_like_contract(content, name):
+        return _load_contract(content, name, nodes, strict=strict)
     files = WorkspaceFiles(workspace if workspace is not None else Path())
     return read_workflow(
         content,
@@ -90,19 +97,35 @@ def load_workflow(
     )
 
 
+def _load_contract(
+    content: bytes, name: str, nodes: "NodeRegistry | None", *, strict: bool
+) -> WorkflowReading:
+    # Loaded with the first contract: most workflows are none.
+    from podium.nodes.compiling import compile_contract
+    from podium.nodes.registry import NodeRegistry
+
+    return compile_contract(content, name, nodes or NodeRegistry(), strict=strict)
+
+
 def require_workflow(
     content: bytes,
     name: str,
     *,
     workspace: Path | None = None,
     installed_providers: Callable[[], tuple[str, ...]] = tuple,
+    nodes: "NodeRegistry | None" = None,
 ) -> WorkflowReading:
     """Read a workflow that is to be run. Raises `InvalidWorkflow` with every problem."""
     reading = load_workflow(
-        content, name, workspace=workspace, missing_is_error=True, installed_providers=installed_providers
+        content,
+        name,
+        workspace=workspace,
+        missing_is_error=True,
+        installed_providers=installed_providers,
+        nodes=nodes,
     )
     if reading.plan is None:
-        raise InvalidWorkflow(reading, is_contract=looks_like_contract(content, name))
+        raise InvalidWorkflow(reading)
     return reading
 
 

@@ -16,7 +16,7 @@ from podium.expressions.small_schema import Schema, first_problem
 from podium.expressions.types import Data, DataList, DataMap
 from podium.patterns import lazy_pattern
 from podium.plan.changes import StepChange
-from podium.plan.plan import Agent, Approval, Body, Command, Http, Prompt, Python, Retry, Step
+from podium.plan.plan import Agent, Approval, Body, Command, Http, Node, Prompt, Python, Retry, Step
 
 _TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _TEXTS: Final[Schema] = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -51,6 +51,7 @@ KEYS_OF: Final[Mapping[type, tuple[str, ...]]] = {
     Command: ("env", "timeout", "retry"),
     Python: ("args", "env", "timeout", "retry"),
     Http: ("headers", "body", "timeout", "retry"),
+    Node: ("timeout", "retry"),
     Agent: (
         "prompt", "model", "effort", "max_turns", "max_cost", "max_tokens", "env", "timeout", "retry",
     ),

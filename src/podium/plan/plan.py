@@ -209,6 +209,42 @@ class Python(_Part, frozen=True, tag="python", tag_field="kind"):
     work: Work = PLAIN_WORK
 
 
+class NodeRetry(_Part, frozen=True):
+    """How often an effect tries again inside one attempt of its step, and after which pauses."""
+
+    retries: int = 3
+    delay: Seconds = 0.1
+    factor: float | int = 2
+    max_delay: Seconds = 5
+    # Names of the errors that are tried again.
+    on: tuple[str, ...] = ("EffectExecutionError", "ConnectionError", "TimeoutError")
+
+
+class NodeBreaker(_Part, frozen=True):
+    """After this many attempts in a row that failed, the service of a node is not called for a while."""
+
+    failures: int = 5
+    reset: Seconds = 60
+
+
+class Node(_Part, frozen=True, tag="node", tag_field="kind"):
+    """An operation of a node that is installed on the worker."""
+
+    type: Literal["compute", "effect", "reducer", "orchestrator", "custom"]
+    node: str
+    operation: str
+    config: dict[str, Any] = {}
+    # What the node is given: the run's event, and what the steps before it gave. What is missing is left out.
+    inputs: dict[str, "Data"] = {}
+    # Of the action that the step is carried out as.
+    priority: int = 1
+    # Of effects.
+    retry: NodeRetry | None = None
+    breaker: NodeBreaker | None = None
+    # Names of errors after which the step is not tried again.
+    fatal: tuple[str, ...] = ()
+
+
 class Approval(_Part, frozen=True, tag="approval", tag_field="kind"):
     message: Text
     form: dict[str, "FormField"] = {}
@@ -275,7 +311,7 @@ class While(_Part, frozen=True, tag="while", tag_field="kind"):
 
 
 Body: TypeAlias = (
-    Command | Agent | Http | Python | Approval | Set | Gate | Call | Group | Parallel | ForEach | While
+    Command | Agent | Http | Python | Node | Approval | Set | Gate | Call | Group | Parallel | ForEach | While
 )
 
 

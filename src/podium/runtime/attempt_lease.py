@@ -81,6 +81,9 @@ class AttemptLease:
         if time.clock_gettime(time.CLOCK_BOOTTIME) >= self._until and not await self._renew():
             raise taken_over(self._claim)
 
+    def holds(self) -> bool:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) < self._until
+
     def keep(self, on_lost: Callable[[AttemptTakenOver], None]) -> None:
         """Until `finish`, or until it is another's."""
         pause = self._claim.ttl.total_seconds() / _RENEWALS_PER_LEASE

@@ -112,6 +112,10 @@ class Driver:
         self._slots.leased_until = until
         self.suspend(suspended=False)
 
+    def is_leased(self) -> bool:
+        """Whether the run certainly is this driver's."""
+        return not self._slots.is_lapsed
+
     def suspend(self, *, suspended: bool) -> None:
         """Start no task, until the run has a slot again."""
         if self._slots.suspended and not suspended:

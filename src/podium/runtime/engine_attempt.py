@@ -186,6 +186,7 @@ class EngineAttempt:
 
     async def _work(self, run: HostedRun, task: RunTask, engine_attempt: int) -> TaskResult:
         done: asyncio.Future[TaskResult] = asyncio.get_running_loop().create_future()
+        run.run_tasks.attempt_leases[self._key] = self._lease.holds
         run.tasks.start(task, engine_attempt, done.set_result)
         self._run = run
         try:
@@ -196,6 +197,7 @@ class EngineAttempt:
             raise
         finally:
             self._run = None
+            run.run_tasks.attempt_leases.pop(self._key, None)
 
     async def _conclude(self, result: TaskResult | None) -> AttemptEnd:
         code = _error_code(result)

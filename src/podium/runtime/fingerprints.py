@@ -25,7 +25,7 @@ from podium.expressions.templates import fill_in, is_spread, render, render_argu
 from podium.expressions.types import DataList, DataMap, Reference, Template
 from podium.machine.program import references_in
 from podium.plan.canonical import canonical_sha256
-from podium.plan.plan import PLAIN_WORK, Agent, Command, Limits, Prompt, Python
+from podium.plan.plan import PLAIN_WORK, Agent, Command, Limits, Node, Prompt, Python
 from podium.runtime.rundir import first_inside, inside
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.order import TaskOrder
@@ -104,7 +104,9 @@ class Fingerprints:
             if names_values or env:
                 lookup = _without_secrets(order, frozenset(getattr(body, "work", PLAIN_WORK).secrets))
                 given["env"] = {name: render(text, lookup) for name, text in env.items()}
-                if names_values:
+                if isinstance(body, Node):
+                    given["body"] = _node_inputs(body, lookup)
+                elif names_values:
                     given["body"] = resolved(given["body"], lookup)
             if isinstance(body, Agent):
                 given["agent"] = {**_agent(order), **place}
@@ -116,6 +118,21 @@ class Fingerprints:
         if is_plain and not order.is_changed and not (names_values or (env and references_in(env))):
             self._constant[plan_path] = mark
         return mark
+
+
+def _node_inputs(body: Node, lookup: Lookup) -> dict[str, Any]:
+    """What a node is given. How often the step was carried out before is not an input."""
+    # Loaded with the first node.
+    from podium.runtime.tasks.node_calls import filled_inputs
+
+    inputs = {name: value for name, value in filled_inputs(body, lookup).items() if name != "epoch"}
+    return {
+        "type": body.type,
+        "node": body.node,
+        "operation": body.operation,
+        "config": body.config,
+        **inputs,
+    }
 
 
 def _code_facts(code: CodeType) -> list[Any]:

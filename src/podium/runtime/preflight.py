@@ -18,7 +18,7 @@ import msgspec
 from podium.errors import PodiumError
 from podium.log.redaction import SHORTEST
 from podium.plan.loading import LocatedStep, located_steps
-from podium.plan.plan import PLAIN_WORK, Agent, Command, Http, Plan, Python, Work
+from podium.plan.plan import PLAIN_WORK, Agent, Command, Http, Node, Plan, Python, Work
 from podium.ports.artifacts import ArtifactBucket
 from podium.ports.secrets import SecretLookup, SecretNotFound, SecretProviderFailed
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
@@ -27,6 +27,7 @@ from podium.runtime.tasks.processes import find_program
 
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
+    from podium.runtime.tasks.node_runtime import NodeRuntime
 
 _MAX_STEPS_NAMED: Final = 3
 
@@ -45,6 +46,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     functions: frozenset[str] = frozenset()
     # Where what steps leave is copied to, if one is configured.
     bucket: ArtifactBucket | None = None
+    # The nodes of this process; None: the steps of nodes are not checked.
+    nodes: "Callable[[], NodeRuntime] | None" = None
 
     def __repr__(self) -> str:
         """Without values of the environment."""
@@ -102,6 +105,10 @@ def check_needs(plan: Plan, around: Surroundings) -> Readiness:
         from podium.runtime.preflight_agents import agent_problems
 
         problems += agent_problems(steps, around, around.providers)
+    if around.nodes is not None and any(isinstance(found.step.body, Node) for found in steps):
+        from podium.runtime.preflight_nodes import node_problems
+
+        problems += node_problems(steps, around.nodes().registry)
     return Readiness(tuple(problems), (*_secret_warnings(steps, around), *_command_warnings(steps, around)))
 
 

@@ -19,8 +19,12 @@ class TaskSlots(TaskQueue):
         self.leased_until = math.inf
         self.engine_attempts: dict[TaskKey, int] = {}
 
+    @property
+    def is_lapsed(self) -> bool:
+        return asyncio.get_running_loop().time() > self.leased_until
+
     def has_room(self) -> bool:
-        if asyncio.get_running_loop().time() > self.leased_until:
+        if self.is_lapsed:
             # This process was frozen: another run may work in the slot. The lease keeper finds out.
             self.suspended = True
         return super().has_room() and not self.suspended

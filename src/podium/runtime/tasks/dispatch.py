@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from podium.log.ids import RunId
 from podium.machine.commands import Question, RunTask
 from podium.plan.loading import plan_path, steps_of, walk
-from podium.plan.plan import PLAIN_WORK, Agent, Call, Command, Http, Plan, Python, Workflow
+from podium.plan.plan import PLAIN_WORK, Agent, Call, Command, Http, Node, Plan, Python, Workflow
 from podium.runtime.own_files import write_new
 from podium.runtime.rundir import PathRefused, inside
 from podium.runtime.tasks import families
@@ -78,6 +78,9 @@ class RunTasks:
         self._recordings = recordings
         self._stopping: dict[tuple[str, int], CancelToken] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Whether the process that orders the tasks has its lease; of a worker, by attempt.
+        self.lease_holds: Callable[[], bool] = _always
+        self.attempt_leases: dict[tuple[str, int], Callable[[], bool]] = {}
         # Steps inside a call belong to that workflow: its environment, its secrets.
         self._called = {
             path: step.body.workflow for path, step in walk(plan.workflow) if isinstance(step.body, Call)
@@ -113,6 +116,7 @@ class RunTasks:
             self._run,
             may_name_values=task.values is not None,
             is_changed=task.change is not None,
+            lease_holds=self.attempt_leases.get((task.path, task.attempt), self.lease_holds),
         )
 
     def _begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:
@@ -191,6 +195,10 @@ class RunTasks:
             self._performers[Agent] = AgentTasks(
                 self._host, self._commands, self._providers, self._recordings
             )
+        elif body is Node and Node not in self._performers and self._host.nodes is not None:
+            from podium.runtime.tasks.nodes import NodeTasks
+
+            self._performers[Node] = NodeTasks(self._host, self._host.nodes())
         return self._performers.get(body)
 
     async def _result(self, order: TaskOrder, stopping: CancelToken) -> TaskResult:
@@ -293,6 +301,10 @@ def _uploads_to(host: TaskHost) -> "ResultUploads | None":
     from podium.runtime.tasks.uploading import ResultUploads
 
     return ResultUploads(host.bucket, host.directory)
+
+
+def _always() -> bool:
+    return True
 
 
 async def _as_awaitable(result: TaskResult) -> TaskResult:

@@ -18,6 +18,7 @@ from podium.runtime.tasks.order import TaskOrder
 
 if TYPE_CHECKING:
     from podium.runtime.run_artifacts import RunArtifacts
+    from podium.runtime.tasks.node_runtime import NodeRuntime
 
 # Proves who starts the run. No child inherits it; what shows it all the same is masked.
 _TOKEN: Final = "PODIUM_TOKEN"
@@ -43,6 +44,8 @@ class TaskHost(msgspec.Struct):
     functions: Mapping[str, Callable[..., Any]] = msgspec.field(default_factory=dict)
     # Where what steps leave is copied to, if a bucket is configured.
     bucket: "RunArtifacts | None" = None
+    # The nodes of this process; asked for by the first step that a node carries out.
+    nodes: "Callable[[], NodeRuntime] | None" = None
 
     @classmethod
     def of(
@@ -54,6 +57,7 @@ class TaskHost(msgspec.Struct):
         provider_variables: frozenset[str] = frozenset(),
         functions: Mapping[str, Callable[..., Any]] | None = None,
         bucket: "RunArtifacts | None" = None,
+        nodes: "Callable[[], NodeRuntime] | None" = None,
     ) -> "TaskHost":
         """`provider_variables`: what agents need, such as an API key. Other steps do not get them."""
         hidden = secret_names | provider_variables
@@ -62,7 +66,7 @@ class TaskHost(msgspec.Struct):
         masked = hidden | {_TOKEN} | (_BUCKET_VARIABLES if bucket is not None else frozenset())
         values = {*secrets.values(), *(os.environ.get(name, "") for name in masked)} - {""}
         redactor = Redactor(values) if values else None
-        return cls(directory, workspace, secrets, environment, redactor, functions or {}, bucket)
+        return cls(directory, workspace, secrets, environment, redactor, functions or {}, bucket, nodes)
 
     def environment_of(self, order: TaskOrder, work: Work) -> dict[str, str]:
         """What the child sees: the runner's environment without secrets, and what the workflow and step add."""

@@ -39,6 +39,8 @@ class TaskOrder(msgspec.Struct, frozen=True, eq=False):
     may_name_values: bool = True
     # A signal has changed the step: it is not what the plan has at this path.
     is_changed: bool = False
+    # Whether the driver or worker that has ordered it still has its lease.
+    lease_holds: Callable[[], bool] = lambda: True
 
     @property
     def visit(self) -> str:

@@ -9,6 +9,8 @@ import yaml
 
 # Long enough for every step that ends by itself, also on a busy machine.
 _SHORT: Final = 3.0
+# What the runs of contracts are about.
+_EVENT: Final = {"item": "tea", "correlation_id": "0b7c1c1e-7f0c-4a5b-9a52-3f1f8a7f8d11"}
 
 
 class ScriptedSignal(msgspec.Struct, frozen=True):
@@ -37,6 +39,8 @@ class _Corpus(msgspec.Struct, frozen=True):
     in_order: dict[str, str]
     at_once: dict[str, str]
     signalled: dict[str, _Signalled]
+    # Node contracts, as complete files.
+    contracts: dict[str, str]
 
 
 _CORPUS: Final = msgspec.convert(
@@ -59,7 +63,9 @@ def scenarios(programs: str) -> dict[str, Scenario]:
     found = {name: Scenario(name, text_of(text, short=_SHORT, header=header)) for name, text in plain.items()}
     for name, one in _CORPUS.signalled.items():
         found[name] = Scenario(name, text_of(one.workflow, short=_SHORT, header=header), one.signals)
+    for name, text in _CORPUS.contracts.items():
+        found[name] = Scenario(name, text, inputs={"event": _EVENT})
     return found
 
 
-NAMES: Final = (*_CORPUS.in_order, *_CORPUS.at_once, *_CORPUS.signalled)
+NAMES: Final = (*_CORPUS.in_order, *_CORPUS.at_once, *_CORPUS.signalled, *_CORPUS.contracts)

@@ -1,0 +1,1 @@
+"""Nodes that quote a price: an example of a package with nodes."""

@@ -1,0 +1,33 @@
+"""Whether an action may be carried out: its lease holds, and it was not carried out before.
+
+The epoch of a step counts how often it has been carried out. An action carries the epoch that its order was decided
+on; success raises it by one, in the log together with the end of the step. A later order of the same step was decided
+on the log, so that its epoch is right whatever this process remembers.
+"""
+
+from podium.nodes.action import ModelAction
+from podium.nodes.errors import EpochConflict, LeaseExpired
+
+# The attempt of the step, and the engine attempt of that.
+Order = tuple[int, int]
+
+
+class ActionGuard:
+    """Of the steps of one run in one process."""
+
+    def __init__(self) -> None:
+        # By step: the newest order that was carried out, and the epoch since then.
+        self._done: dict[str, tuple[Order, int]] = {}
+
+    def check(self, action: ModelAction, step: str, order: Order, *, lease_holds: bool) -> None:
+        """Raises `LeaseExpired`, `EpochConflict`."""
+        if not lease_holds:
+            raise LeaseExpired
+        done = self._done.get(step)
+        if done is not None and order <= done[0] and action.epoch < done[1]:
+            raise EpochConflict
+
+    def carried_out(self, action: ModelAction, step: str, order: Order) -> int:
+        """The epoch after the action has succeeded."""
+        self._done[step] = (order, action.epoch + 1)
+        return action.epoch + 1

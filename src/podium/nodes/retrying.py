@@ -1,0 +1,28 @@
+"""How an effect tries again inside one attempt of its step: which errors, how often, after which pauses.
+
+The attempts of the step are the other level; the machine decides about those.
+"""
+
+from podium.nodes.errors import CircuitOpen
+from podium.plan.plan import NodeRetry
+
+# Errors by which a service shows that it cannot be used now; they open its breaker.
+TRANSIENT = ("EffectExecutionError", "ConnectionError", "TimeoutError")
+
+
+def pause_after(policy: NodeRetry | None, tries: int, error: Exception) -> float | None:
+    """The seconds until the next try; None if there is none. `tries`: how many there were."""
+    if policy is None or tries > policy.retries or not is_named(error, policy.on):
+        return None
+    return float(min(policy.delay * policy.factor ** (tries - 1), policy.max_delay))
+
+
+def is_transient(error: BaseException) -> bool:
+    return is_named(error, TRANSIENT)
+
+
+def is_named(error: BaseException, names: tuple[str, ...]) -> bool:
+    """Whether the error is of one of these classes, by name, or derived from one."""
+    if isinstance(error, CircuitOpen):
+        return False
+    return any(cls.__name__ in names for cls in type(error).__mro__)

@@ -1,0 +1,65 @@
+"""The nodes of one process, and what all runs of the process share about them: breakers and clock."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from podium.nodes.breaker import Breakers
+from podium.nodes.errors import CircuitOpen
+from podium.nodes.registry import NodeRegistry
+from podium.nodes.retrying import is_transient, pause_after
+from podium.plan.plan import Node
+from podium.ports.clock import Clock
+
+
+class NodeRuntime:
+    def __init__(
+        self,
+        registry: NodeRegistry,
+        clock: Clock,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.registry = registry
+        self.clock = clock
+        self.breakers = Breakers()
+        self._sleep = sleep
+
+    async def protected(
+        self,
+        body: Node,
+        service: str,
+        call: Callable[[], Awaitable[object]],
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> object:
+        """Call an effect under the breaker of its service, with the tries of its contract.
+
+        The breaker counts one failure for all tries. `is_late`: whether a cancelled call has run out of time, which is
+        a failure of the service, too.
+        """
+        breaker = body.breaker
+        if breaker is None:
+            return await self._with_tries(body, call)
+        if not self.breakers.admit(service, breaker, self.clock.elapsed()):
+            raise CircuitOpen
+        try:
+            result = await self._with_tries(body, call)
+        except BaseException as error:
+            if is_transient(error) or (isinstance(error, asyncio.CancelledError) and is_late()):
+                self.breakers.failed(service, breaker, self.clock.elapsed())
+            else:
+                self.breakers.abandoned(service)
+            raise
+        self.breakers.succeeded(service)
+        return result
+
+    async def _with_tries(self, body: Node, call: Callable[[], Awaitable[object]]) -> object:
+        tries = 0
+        while True:
+            tries += 1
+            try:
+                return await call()
+            except Exception as error:
+                pause = pause_after(body.retry, tries, error)
+                if pause is None:
+                    raise
+            await self._sleep(pause)

@@ -1,0 +1,156 @@
+"""What a node class may be: the rules of its type hold when its module is imported."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from podium.nodes import InvalidNode, NodeCompute, NodeContext, NodeEffect, NodeReducer, operation
+from podium.nodes.registry import NodeNotAvailable, NodeRegistry
+from podium.ports.clock import Clock
+from tests.unit.node_runs.running import LoopClock, Nothing, effect
+
+
+class Wrong(BaseModel):
+    colour: str
+
+
+@pytest.mark.rule("RO01")
+@pytest.mark.parametrize("base", [NodeReducer, NodeCompute])
+def test_a_pure_node_that_is_async_cannot_be_imported(base: Any) -> None:
+    with pytest.raises(InvalidNode, match="is async"):
+
+        class Async(base):  # type: ignore[misc]
+            @operation
+            async def reduce(self, data: Nothing, context: NodeContext) -> Nothing:
+                return data
+
+
+@pytest.mark.rule("RO01")
+def test_a_reducer_with_an_async_helper_cannot_be_imported() -> None:
+    with pytest.raises(InvalidNode, match="'_read' is async"):
+
+        class Helped(NodeReducer):
+            async def _read(self) -> None: ...
+
+
+@pytest.mark.rule("RO01")
+def test_a_reducer_that_takes_a_port_cannot_be_imported() -> None:
+    with pytest.raises(InvalidNode, match="its constructor takes clock"):
+
+        class Built(NodeReducer):
+            def __init__(self, clock: Clock) -> None:
+                self._clock = clock
+
+
+@pytest.mark.rule("RO01")
+def test_a_reducer_that_declares_a_port_cannot_be_imported() -> None:
+    with pytest.raises(InvalidNode, match="'clock' names a port"):
+
+        class Declared(NodeReducer):
+            clock: Clock
+
+
+@pytest.mark.rule("RO01")
+def test_a_reducer_that_names_a_port_in_its_code_cannot_be_imported() -> None:
+    with pytest.raises(InvalidNode, match="uses the port Clock"):
+
+        class Naming(NodeReducer):
+            @operation
+            def reduce(self, data: Nothing, context: NodeContext) -> Nothing:
+                assert not isinstance(data, Clock)  # type: ignore[misc]
+                return data
+
+
+@pytest.mark.rule("RO01")
+def test_a_reducer_that_asks_the_world_cannot_be_imported() -> None:
+    with pytest.raises(InvalidNode, match="uses time of the module 'time'"):
+
+        class Timed(NodeReducer):
+            @operation
+            def reduce(self, data: Nothing, context: NodeContext) -> Nothing:
+                time.sleep(0)
+                return data
+
+    with pytest.raises(InvalidNode, match=r"uses open\(\)"):
+
+        class Reading(NodeCompute):
+            def _lines(self) -> list[str]:
+                return [line for line in open("x")]  # noqa: C416, PTH123
+
+
+@pytest.mark.rule("RO01")
+def test_an_effect_is_async_and_may_have_ports() -> None:
+    with pytest.raises(InvalidNode, match="is not async"):
+
+        class Plain(NodeEffect):
+            @operation
+            def act(self, data: Nothing, context: NodeContext) -> Nothing:
+                return data
+
+    class Clocked(NodeEffect):
+        name = "clocked"
+
+        def __init__(self, clock: Clock) -> None:
+            self.clock = clock
+
+        @operation
+        async def act(self, data: Nothing, context: NodeContext) -> Nothing:
+            return data
+
+    clock = LoopClock()
+    assert NodeRegistry([Clocked], ports={Clock: clock}).instance("effect", "clocked").clock is clock
+    with pytest.raises(NodeNotAvailable, match="needs clock, which this process does not provide"):
+        NodeRegistry([Clocked]).instance("effect", "clocked")
+
+
+@pytest.mark.rule("RO01")
+def test_an_operation_names_its_models() -> None:
+    with pytest.raises(InvalidNode, match="must name a pydantic model"):
+
+        class Untyped(NodeCompute):
+            @operation
+            def act(self, data: Nothing, context: NodeContext) -> dict[str, int]:
+                return {}
+
+    with pytest.raises(InvalidNode, match="asks for colour; its input model may have the fields config"):
+
+        class Asking(NodeCompute):
+            @operation
+            def act(self, data: Wrong, context: NodeContext) -> Nothing:
+                return Nothing()
+
+    with pytest.raises(InvalidNode, match="must take two arguments"):
+
+        class Lone(NodeCompute):
+            @operation
+            def act(self, data: Nothing) -> Nothing:
+                return Nothing()
+
+
+def test_nodes_are_found_by_name_and_type() -> None:
+    async def nothing(_context: NodeContext) -> None: ...
+
+    sent = effect("send", nothing)
+    nodes = NodeRegistry([sent])
+    assert nodes.find("effect", "send") is sent
+    assert nodes.find("compute", "send") is None
+    assert nodes.types_of("send") == ("effect",)
+    assert nodes.instance("effect", "send") is nodes.instance("effect", "send")
+    with pytest.raises(NodeNotAvailable, match="the compute node 'send' is not installed here"):
+        nodes.instance("compute", "send")
+
+
+def test_the_rules_are_checked_when_a_module_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_reducer.py").write_text(
+        "from podium.nodes import NodeReducer, operation\n"
+        "class Broken(NodeReducer):\n"
+        "    async def reduce(self): ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InvalidNode):
+        __import__("broken_reducer")
