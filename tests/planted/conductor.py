@@ -180,7 +180,9 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "CN13",
         "functions of a program are accepted and never called",
-        drop("api.py:open", "if engine != LOCAL and (functions or providers or nodes or record or replay): ..."),
+        drop(
+            "api.py:open", "if engine != LOCAL and (functions or providers or nodes or record or replay): ..."
+        ),
     ),
     fault(
         "CN20",

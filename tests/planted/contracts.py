@@ -35,9 +35,7 @@ FAULTS: Final[list[Fault]] = [
         "nodes get no outputs of the steps before them",
         swap("nodes/compiling.py:_inputs_of", "('steps', needed, 'json')", "('steps', needed, 'jsn')"),
     ),
-    fault(
-        "RO02", "nodes get no config", swap(f"{_CALL}.input", "self.body.config", "{}")
-    ),
+    fault("RO02", "nodes get no config", swap(f"{_CALL}.input", "self.body.config", "{}")),
     fault(
         "RO02",
         "the correlation id of the event is not used",

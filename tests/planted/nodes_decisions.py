@@ -67,7 +67,7 @@ FAULTS: Final = [
         "the loader builds steps without their bounds",
         swap(
             "nodes/contract.py:_ContractReader._step",
-            "validated(ModelWorkflowStep, fields, ...)",
+            "validated(ModelWorkflowStep, fields, ('steps', index), self._problems)",
             "validated(ModelWorkflowStep, {**fields, 'timeout_ms': 30000}, ('steps', index), self._problems)",
         ),
     ),

@@ -314,7 +314,11 @@ FAULTS: Final = [
     fault(
         "ER3",
         "a contract is loaded although its steps have problems",
-        swap("nodes/contract.py:read_contract", "None if report.has_errors else opened.contract", "opened.contract"),
+        swap(
+            "nodes/contract.py:read_contract",
+            "None if report.has_errors else opened.contract",
+            "opened.contract",
+        ),
     ),
     fault(
         "ER4",

@@ -1,11 +1,18 @@
 """The node-contract architecture: orchestrators that decide and emit actions, nodes that act.
 
-The names of the specification, and what a node is written with, are importable flat from here.
+The names of the specification are importable flat from here, and are all of `__all__`. So is what a node is written
+with.
 """
 
 from podium.nodes.action import ModelAction
-from podium.nodes.base import InvalidNode, NodeCompute, NodeCustom, NodeEffect, NodeReducer, operation
-from podium.nodes.context import ModelStepResult, NodeContext
+from podium.nodes.base import InvalidNode as InvalidNode
+from podium.nodes.base import NodeCompute as NodeCompute
+from podium.nodes.base import NodeCustom as NodeCustom
+from podium.nodes.base import NodeEffect as NodeEffect
+from podium.nodes.base import NodeReducer as NodeReducer
+from podium.nodes.base import operation as operation
+from podium.nodes.context import ModelStepResult as ModelStepResult
+from podium.nodes.context import NodeContext as NodeContext
 from podium.nodes.definition import (
     ModelCoordinationRules,
     ModelExecutionGraph,
@@ -23,14 +30,11 @@ from podium.nodes.enums import (
     EnumWorkflowState,
 )
 from podium.nodes.envelopes import ModelCustomFields, ModelOrchestratorInput, ModelOrchestratorOutput
-from podium.nodes.errors import (
-    AggregationError,
-    EffectExecutionError,
-    EnumCoreErrorCode,
-    ModelOnexError,
-    NodeError,
-    ReducerError,
-)
+from podium.nodes.errors import AggregationError as AggregationError
+from podium.nodes.errors import EffectExecutionError as EffectExecutionError
+from podium.nodes.errors import EnumCoreErrorCode, ModelOnexError
+from podium.nodes.errors import NodeError as NodeError
+from podium.nodes.errors import ReducerError as ReducerError
 from podium.nodes.executor import (
     _create_action_for_step,
     execute_workflow,
@@ -41,15 +45,12 @@ from podium.nodes.orchestrator import MixinWorkflowExecution, ModelONEXContainer
 from podium.nodes.result import WorkflowExecutionResult
 
 __all__ = [
-    "AggregationError",
-    "EffectExecutionError",
     "EnumActionType",
     "EnumBranchCondition",
     "EnumCoreErrorCode",
     "EnumExecutionMode",
     "EnumFailureRecoveryStrategy",
     "EnumWorkflowState",
-    "InvalidNode",
     "MixinWorkflowExecution",
     "ModelAction",
     "ModelCoordinationRules",
@@ -60,23 +61,14 @@ __all__ = [
     "ModelOrchestratorInput",
     "ModelOrchestratorOutput",
     "ModelSemVer",
-    "ModelStepResult",
     "ModelWorkflowDefinition",
     "ModelWorkflowDefinitionMetadata",
     "ModelWorkflowNode",
     "ModelWorkflowStep",
-    "NodeCompute",
-    "NodeContext",
-    "NodeCustom",
-    "NodeEffect",
-    "NodeError",
     "NodeOrchestrator",
-    "NodeReducer",
-    "ReducerError",
     "WorkflowExecutionResult",
     "_create_action_for_step",
     "execute_workflow",
     "get_execution_order",
-    "operation",
     "validate_workflow_definition",
 ]

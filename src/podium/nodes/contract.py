@@ -98,7 +98,7 @@ class OpenedContract:
     # None if it is not YAML.
     root: tree.Node | None
     problems: ContractProblems | None
-    # As far as it could be read. Steps with invalid values have stand-ins.
+    # As far as it could be read. Steps with invalid values have placeholders.
     contract: Contract | None = None
     error_handling: ErrorHandling | None = None
 

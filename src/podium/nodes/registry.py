@@ -45,7 +45,7 @@ class NodeRegistry:
         self._instances: dict[tuple[str, str], Any] = {}
 
     def find(self, node_type: str, name: str) -> NodeClass | None:
-        """None if there is no such node. Raises `NodeNotAvailable` if its package cannot be loaded."""
+        """None if it is unknown. Raises `NodeNotAvailable` if its package cannot be loaded."""
         found = self._classes.get((node_type, name))
         if found is None and name in self._by_name():
             for cls in map(_load, self._by_name().pop(name)):

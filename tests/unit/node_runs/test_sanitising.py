@@ -48,9 +48,9 @@ class Echo(NodeEffect):
         if kind == "named":
             raise type(text, (Exception,), {})(text)
         if kind == "noted":
-            error = ValueError(text)
-            error.add_note(text)
-            raise error
+            noted = ValueError(text)
+            noted.add_note(text)
+            raise noted
         raise {"value": ValueError, "os": OSError, "timeout": TimeoutError}[kind](text)
 
 

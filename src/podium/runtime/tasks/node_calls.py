@@ -107,7 +107,7 @@ def output_of(returned: object, operation: Operation) -> Any:
 
 
 def filled_inputs(body: Node, lookup: Lookup) -> dict[str, Any]:
-    """What the inputs stand for. A value that does not exist is left out: of a step that failed, its output."""
+    """The values of the inputs. A value that does not exist is left out: of a step that failed, its output."""
     found = {name: _filled(data, lookup) for name, data in body.inputs.items()}
     return {name: value for name, value in found.items() if value is not MISSING}
 

@@ -35,12 +35,38 @@ class _Signalled(msgspec.Struct, frozen=True):
     signals: tuple[ScriptedSignal, ...]
 
 
+class _Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    nodes: list[dict[str, Any]]
+    rules: dict[str, Any] = {}
+    error_types: list[dict[str, Any]] = []
+
+    @property
+    def contract(self) -> str:
+        """As a complete file."""
+        version = {"version": "1.0.0"}
+        definition = {
+            **version,
+            "workflow_metadata": {
+                **version,
+                "workflow_name": "test",
+                "workflow_version": "1.0.0",
+                "description": "",
+            },
+            "execution_graph": {**version, "nodes": self.nodes},
+            "coordination_rules": {**version, **self.rules},
+        }
+        contract = {
+            "workflow_coordination": {"workflow_definition": definition},
+            "error_handling": {"error_types": self.error_types},
+        }
+        return yaml.safe_dump(contract, sort_keys=False)
+
+
 class _Corpus(msgspec.Struct, frozen=True):
     in_order: dict[str, str]
     at_once: dict[str, str]
     signalled: dict[str, _Signalled]
-    # Node contracts, as complete files.
-    contracts: dict[str, str]
+    contracts: dict[str, _Graph]
 
 
 _CORPUS: Final = msgspec.convert(
@@ -63,8 +89,8 @@ def scenarios(programs: str) -> dict[str, Scenario]:
     found = {name: Scenario(name, text_of(text, short=_SHORT, header=header)) for name, text in plain.items()}
     for name, one in _CORPUS.signalled.items():
         found[name] = Scenario(name, text_of(one.workflow, short=_SHORT, header=header), one.signals)
-    for name, text in _CORPUS.contracts.items():
-        found[name] = Scenario(name, text, inputs={"event": _EVENT})
+    for name, graph in _CORPUS.contracts.items():
+        found[name] = Scenario(name, graph.contract, inputs={"event": _EVENT})
     return found
 
 
