@@ -20,7 +20,7 @@ from podium.engines.conductor.definitions import (
     workflow_definitions,
 )
 from podium.engines.conductor.names import Domain, Names
-from podium.engines.conductor.site import HELD_SECONDS, beat
+from podium.engines.conductor.site import HELD_SECONDS, Heartbeats
 from podium.engines.conductor.workers import has_worker, require_worker
 from podium.engines.errors import EngineRefused, NoWorker
 from podium.engines.worker_names import worker_name
@@ -264,7 +264,7 @@ async def _check_heartbeats(server: ConductorServer) -> None:
         task = await desk.take()
         kept_until = time.monotonic() + HELD_SECONDS + 2
         while time.monotonic() < kept_until:
-            await beat(desk.client, task)
+            await Heartbeats(desk.client).send(task)
             assert await desk.poll(timeout_ms=1000) == []
         again = await desk.take()
         assert (again.task_id, again.domain) == (task.task_id, desk.domain.name)
@@ -320,7 +320,7 @@ async def _check_paused(server: ConductorServer) -> None:
         await desk.client.pause(execution)
         task = await desk.take()
         assert await desk.status_of(execution) == "PAUSED"
-        await beat(desk.client, task)
+        await Heartbeats(desk.client).send(task)
         assert (await desk.take()).task_id == task.task_id
         assert await desk.status_of(execution) == "PAUSED"
 

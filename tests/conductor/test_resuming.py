@@ -35,7 +35,9 @@ def test_a_failed_run_is_resumed_in_the_execution_that_it_had(site: Site, by_han
     assert site.begin(FAILS, "r").wait() == 1
     by_hand.wait_for_status("r", "FAILED")
     first = by_hand.execution_id("r")
-    assert "`podium resume r`" in (by_hand.execution("r").reason_for_incompletion or "")
+    reason = by_hand.execution("r").reason_for_incompletion or ""
+    assert reason.startswith("Podium: EXIT_CODE: step 'F' failed")
+    assert "`podium resume r`" in reason
     (site.workspace / "flag.txt").touch()
     site.podium("resume", "r", *_places(site))
     events = site.events_of("r")

@@ -199,6 +199,14 @@ def test_a_password_in_a_url_is_refused_and_not_shown() -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.rule("CN02")
+@pytest.mark.parametrize("token", ["first\nsecret", "secret\0", "s\u00ebcret"])
+def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="check --token-file or PODIUM_CONDUCTOR_TOKEN") as refused:
+        Connection("http://host", token=token)
+    assert "cret" not in str(refused.value)
+
+
 def test_one_server_has_one_spelling() -> None:
     for url in ("http://host:8080", "http://host:8080/", "http://host:8080/api", "http://host:8080/api/"):
         assert Connection(url).url == "http://host:8080"

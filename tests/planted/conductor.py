@@ -90,6 +90,19 @@ FAULTS: Final[list[Fault]] = [
         drop(f"{_CONDUCTOR}/keeping.py:KeptRuns._keep", "if run.status in TERMINAL: ..."),
     ),
     fault(
+        "CN04",
+        "an execution that a worker ended is taken for one that a person ended",
+        body(
+            f"{_CONDUCTOR}/executions.py:is_terminated_by_hand",
+            "return found.status == TERMINATED",
+        ),
+    ),
+    fault(
+        "CN04",
+        "a pause that was not shown when a worker ended is undone by the next one",
+        swap(f"{_CONDUCTOR}/kept_run.py:KeptRun._park", "self._mirror.is_true", "True"),
+    ),
+    fault(
         "CN05",
         "a step of another engine is carried out",
         drop(f"{_CONDUCTOR}/folding.py:FoldedRuns._open", "require_provider(...)"),
@@ -198,6 +211,11 @@ FAULTS: Final[list[Fault]] = [
         "CN21",
         "a signal that comes while a run is given back waits for the callback",
         swap(f"{_CONDUCTOR}/kept_run.py:KeptRun._wait_for", "run.head != seq", "False"),
+    ),
+    fault(
+        "CN21",
+        "a late heartbeat puts off a run that is given back",
+        drop(f"{_CONDUCTOR}/kept_run.py:KeptRun._wait_for", "await self._heartbeats.settle()"),
     ),
     fault(
         "CN21",

@@ -88,9 +88,12 @@ def _secret(path: Path | None, option: str, variable: str) -> str | None:
     if path is None:
         return os.environ.get(variable) or None
     try:
-        return path.read_text().strip()
+        found = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfiguration(f"{option} {str(path)!r} cannot be read: {error}") from error
+    if not found:
+        raise InvalidConfiguration(f"{option} {str(path)!r} is empty")
+    return found
 
 
 def choose(context: click.Context, option: click.Parameter, value: Any) -> None:

@@ -12,7 +12,7 @@ from podium.errors import ConcurrencyLimit, PodiumError, StoreUnavailable
 from podium.log.events import EventRecord, EventType, encode_payload
 from podium.log.ids import RunId
 from podium.log.runs import Run
-from podium.log.transitions import RUN_ENDS
+from podium.log.transitions import NOT_STARTED, RUN_ENDS
 from podium.machine import Machine
 from podium.machine.answers import failure_payload
 from podium.machine.obligations import Obligation
@@ -79,11 +79,12 @@ async def _is_left(
 async def end_unstarted(parts: LocalParts, run: Run, owner: str, error: PodiumError) -> None:
     """Of a run whose execution could not be started: it does not stay open.
 
-    If the server has started it all the same, its execution finds that the run is over.
+    If the server has started it all the same, its execution finds that the run is over; unless the run has started
+    before: then it continues.
     """
     run_id = run.identity.run_id
     lease = await parts.store.claim(run_id, owner=owner, ttl=None)
-    if lease is not None:
+    if lease is not None and (await parts.store.get_run(run_id)).status in NOT_STARTED:
         payload = failure_payload(1, error.code, str(error), reason="not started")
         write = new_event(run.identity, EventType.RUN_FAILED, parts.now(), encode_payload(payload))
         await parts.store.append(run_id, [write], fence=lease.fence)

@@ -28,6 +28,7 @@ class StepStatus(StrEnum):
     SKIPPED = "SKIPPED"
 
 
+NOT_STARTED: Final = frozenset({RunStatus.PENDING, RunStatus.APPROVED})
 TERMINAL: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
 ENDED: Final = frozenset({StepStatus.SUCCESS, StepStatus.FAILED, StepStatus.SKIPPED})
 

@@ -91,6 +91,8 @@ class RunEnded(msgspec.Struct, frozen=True):
     exit_code: int
     reason: str
     error: str
+    # Of the error, for example TIMEOUT; empty if there is none.
+    error_code: str = ""
 
 
 class Notice(msgspec.Struct, frozen=True):

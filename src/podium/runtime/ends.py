@@ -43,4 +43,5 @@ def end_status(event_type: str, end: RunEnd) -> str:
 
 def ended_by(end: EventRecord) -> RunEnded:
     said = payload_of(end, RunEnd)
-    return RunEnded(end.run.run_id, end.event_type, said.code, said.reason or "", said.message or "")
+    code = said.error.code if said.error is not None else ""
+    return RunEnded(end.run.run_id, end.event_type, said.code, said.reason or "", said.message or "", code)

@@ -12,9 +12,10 @@ from podium.engines.conductor.executions import Executions
 from podium.engines.conductor.folding import FoldedRuns
 from podium.engines.conductor.keeping import KeptRuns
 from podium.engines.conductor.names import Domain, Names
-from podium.engines.conductor.site import Site, UnknownRuns
+from podium.engines.conductor.site import HELD_SECONDS, Site, UnknownRuns
 from podium.engines.conductor.slots import Slots
 from podium.engines.creation import create_run
+from podium.engines.errors import EngineUnavailable
 from podium.engines.hosting import prepare_for_worker
 from podium.engines.opening import Opening
 from podium.log.engines import CONDUCTOR, ConductorRunRef
@@ -50,15 +51,44 @@ class Server:
         self.given_back: list[tuple[str, int]] = []
         self.retried: list[str] = []
         self.on_give_back: Hook | None = None
+        self.on_look: Hook | None = None
+        # It takes no change of the status.
+        self.is_stuck = False
+        # A heartbeat is on its way for so long, whatever becomes of its sender.
+        self.heartbeat_seconds = 0.0
+        self.has_heartbeat = asyncio.Event()
 
     async def update(self, task: Task, status: str, *, callback_after: int = 0, **_: Any) -> bool:
         hook, self.on_give_back = self.on_give_back, None
         if hook is not None:
             await hook()
-        self.given_back.append((status, callback_after))
+        if callback_after == HELD_SECONDS:
+            self.has_heartbeat.set()
+            await asyncio.shield(asyncio.create_task(self._take_heartbeat()))
+        else:
+            self.given_back.append((status, callback_after))
+        return True
+
+    async def _take_heartbeat(self) -> None:
+        await asyncio.sleep(self.heartbeat_seconds)
+        self.given_back.append(("IN_PROGRESS", HELD_SECONDS))
+
+    async def pause(self, _execution: str) -> bool:
+        return self._set("PAUSED")
+
+    async def resume(self, _execution: str) -> bool:
+        return self._set("RUNNING")
+
+    def _set(self, status: str) -> bool:
+        if self.is_stuck:
+            raise EngineUnavailable("away")
+        self.status = status
         return True
 
     async def execution(self, execution: str, *, tasks: bool = False) -> Execution:
+        hook, self.on_look = self.on_look, None
+        if hook is not None:
+            await hook()
         task = Task("task-1", execution, "SCHEDULED")
         return Execution(execution, self.status, tasks=(task,) if tasks else ())
 
@@ -141,11 +171,15 @@ class Place:
         """As another process would be."""
         return KeptRuns(self.site())
 
-    async def send_signal(self) -> None:
+    async def send_signal(self, kind: str = "RESUME", signal_id: str = "s1") -> None:
         run = await self.store.get_run(R1)
-        payload = encode_payload({"signalId": "s1", "signalType": "RESUME", "payload": {}})
-        event = new_event(run.identity, EventType.SIGNAL_ACCEPTED, NOW, payload, subject="s1")
+        payload = encode_payload({"signalId": signal_id, "signalType": kind, "payload": {}})
+        event = new_event(run.identity, EventType.SIGNAL_ACCEPTED, NOW, payload, subject=signal_id)
         await self.store.append(R1, [event])
+
+    async def until(self, event: str) -> None:
+        while event not in await self.types():
+            await asyncio.sleep(0.01)
 
     async def take_over(self) -> None:
         """As another worker does when the lease has lapsed."""
@@ -155,7 +189,7 @@ class Place:
 
     async def holder(self) -> str:
         held = await self.store.held_lease(R1)
-        return str(held.lease.owner)
+        return str(held.lease.owner) if held is not None else ""
 
     async def types(self) -> list[str]:
         return [record.event_type for record in await self.store.read(R1)]

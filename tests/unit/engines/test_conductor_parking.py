@@ -1,12 +1,15 @@
 """A run on Conductor that waits is no worker's: what happens while a worker gives it back."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from podium.engines.conductor import kept_run
 from podium.engines.conductor.answers import Task
-from podium.engines.conductor.site import parked_owner
+from podium.engines.conductor.site import HELD_SECONDS, parked_owner
+from podium.engines.errors import EngineUnavailable
 from tests.unit.engines.conductor_place import TASK, Place, in_place
 
 A_YEAR = 365 * 86_400
@@ -84,5 +87,75 @@ def test_a_task_of_a_run_that_was_pruned_waits_for_a_worker_that_knows_it(tmp_pa
         gone = Task("task-2", "execution-2", "IN_PROGRESS", input_data={"order": {"runId": "r2"}})
         await worker.keep(gone)
         assert place.server.given_back[-1] == ("IN_PROGRESS", 30)
+
+    in_place(tmp_path, scenario)
+
+
+@pytest.mark.rule("CN21")
+def test_a_heartbeat_that_is_on_its_way_does_not_put_off_a_run_that_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_run, "BEAT_SECONDS", 0.01)
+
+    async def wait_for_heartbeat(place: Place) -> None:
+        await place.server.has_heartbeat.wait()
+
+    async def scenario(place: Place) -> None:
+        place.server.heartbeat_seconds = 0.3
+        place.server.on_look = partial(wait_for_heartbeat, place)
+        await place.worker().keep(TASK)
+        await asyncio.sleep(0.5)
+        assert place.server.given_back == [("IN_PROGRESS", HELD_SECONDS), ("IN_PROGRESS", A_YEAR)]
+
+    in_place(tmp_path, scenario)
+
+
+@pytest.mark.rule("CN04", "G37")
+@pytest.mark.parametrize("answers_again", [False, True], ids=["too late", "in time"])
+def test_a_pause_that_conductor_did_not_show_when_its_worker_ended_is_not_undone(
+    tmp_path: Path, *, answers_again: bool
+) -> None:
+    """The next worker finds an execution that is not paused. No one has resumed it."""
+
+    async def scenario(place: Place) -> None:
+        await place.worker().keep(TASK)
+        await place.send_signal("PAUSE")
+        place.server.is_stuck = True
+        first = place.worker()
+        keeping = asyncio.create_task(first.keep(TASK))
+        await place.until("RunPaused")
+        first.leave()
+        place.server.is_stuck = not answers_again
+        await keeping
+        assert place.server.status == ("PAUSED" if answers_again else "RUNNING")
+        assert await place.holder() == (parked_owner("r1") if answers_again else "")
+        assert place.server.given_back[-1] == ("IN_PROGRESS", 0)
+        place.server.is_stuck = False
+        await place.worker().keep(TASK)
+        assert (place.signals, place.server.status) == ([], "PAUSED")
+
+    in_place(tmp_path, scenario)
+
+
+@pytest.mark.rule("CN04", "G37")
+def test_a_resumed_run_whose_status_could_not_be_read_is_not_paused_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its execution is still paused when the server answers again. No one has paused it."""
+    monkeypatch.setattr(kept_run, "BEAT_SECONDS", 0.01)
+
+    async def fail(place: Place) -> None:
+        raise EngineUnavailable("away")
+
+    async def scenario(place: Place) -> None:
+        await place.worker().keep(TASK)
+        await place.send_signal("PAUSE")
+        await place.worker().keep(TASK)
+        assert place.server.status == "PAUSED"
+        await place.send_signal("RESUME", "s2")
+        place.server.on_look = partial(fail, place)
+        await place.worker().keep(TASK)
+        assert "RunResumed" in await place.types()
+        assert (place.signals, place.server.status) == ([], "RUNNING")
 
     in_place(tmp_path, scenario)

@@ -22,6 +22,8 @@ class Server:
         self.begun: list[float] = []
         self.room = 5
         self.is_away_until = 0.0
+        # Of a poll that does not wait.
+        self.answers_after = 0.0
         self.poller = Poller(self._ask, lambda: self.room, self._begin)
 
     async def _ask(self, count: int, wait_ms: int) -> Sequence[Task]:
@@ -29,6 +31,8 @@ class Server:
         self.polls.append((count, wait_ms))
         if loop.time() < self.is_away_until:
             raise EngineUnavailable("away")
+        if not wait_ms:
+            await asyncio.sleep(self.answers_after)
         until = loop.time() + wait_ms / 1000
         while not (found := [due for due in self._due if due <= loop.time()]) and loop.time() < until:
             await asyncio.sleep(0.1)
@@ -86,3 +90,21 @@ def test_a_server_that_is_away_is_asked_again_with_pauses() -> None:
     server.is_away_until = 30.0
     run_virtually(server.serve(29.5))
     assert 25 < len(server.polls) < 35
+
+
+@pytest.mark.rule("EN08")
+def test_a_worker_that_stops_lets_every_open_poll_return() -> None:
+    """Also one beside its own, for a run that it has woken: a poll that is cut off takes its task with it."""
+    server = Server(1.25)
+
+    async def scenario() -> None:
+        serving = asyncio.create_task(server.serve(1.0))
+        await asyncio.sleep(0.95)
+        server.answers_after = 0.4
+        beside = asyncio.create_task(server.poller.look())
+        await serving
+        beside.cancel()
+        await asyncio.gather(beside, return_exceptions=True)
+        assert len(server.begun) == 1
+
+    run_virtually(scenario())

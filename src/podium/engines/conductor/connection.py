@@ -19,6 +19,12 @@ class Connection(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "url", server_url(self.url))
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable()):
+            # Not quoted. It would be refused, and shown, when it is sent.
+            raise InvalidConfiguration(
+                "the token for Conductor has characters that cannot be sent, such as a line break; check --token-file "
+                "or PODIUM_CONDUCTOR_TOKEN"
+            )
 
     def __repr__(self) -> str:
         """Without the token."""

@@ -108,6 +108,10 @@ class Executions:
         now = await self._client.execution(found.workflow_id)
         return found.workflow_id if now is not None and now.is_open else None
 
+    async def end_other(self, execution: str, run_id: RunId) -> None:
+        """One that the run does not need: it has another."""
+        await self._client.terminate(execution, f"{_BY_PODIUM}run {run_id} has another execution")
+
     async def report_end(self, task: Task, end: RunEnded) -> bool:
         """Conductor shows how the run ended. False if the execution was deleted, or was ended otherwise by hand."""
         client, execution = self._client, task.workflow_instance_id
@@ -126,12 +130,13 @@ class Executions:
 
 
 def _reason(end: RunEnded, otherwise: str) -> str:
-    text = (end.error or end.reason or otherwise)[:_MAX_REASON]
+    code = f"{end.error_code}: " if end.error_code else ""
+    text = f"{code}{end.error or end.reason or otherwise}"[:_MAX_REASON]
     return f"{_BY_PODIUM}{text}; `podium resume {end.run_id}` continues the run"
 
 
 def is_terminated_by_hand(found: Execution | Summary) -> bool:
-    """And not by a worker, to show that its run was cancelled."""
+    """And not by a worker: because its run was cancelled, or has another execution."""
     reason = found.reason_for_incompletion or ""
     return found.status == TERMINATED and not reason.startswith(_BY_PODIUM)
 

@@ -57,8 +57,7 @@ class KeptRuns:
         if run.status in TERMINAL:
             return await self._report_end(run, task)
         if not await self._is_its_execution(run, task):
-            await client.terminate(task.workflow_instance_id, f"run {run_id} has another execution")
-            return None
+            return await self._site.executions.end_other(task.workflow_instance_id, run_id)
         # The server may deliver a task twice, also at the same time: nothing is awaited between these two lines.
         if run_id in self._kept:
             return self._kept[run_id].deliver(task)

@@ -21,7 +21,7 @@ from podium.engines.conductor.executions import is_terminated_by_hand
 from podium.engines.conductor.handed_out import HandedOutAttempts
 from podium.engines.conductor.mirroring import Mirror, TaskLog, patiently
 from podium.engines.conductor.run_lease import RunLease
-from podium.engines.conductor.site import BEAT_SECONDS, Site, beat, parked_owner, wish
+from podium.engines.conductor.site import BEAT_SECONDS, Heartbeats, Site, parked_owner, wish
 from podium.engines.conductor.stepping import listen_for_stops
 from podium.engines.opening import NotOpened, Opened
 from podium.errors import PodiumError, StoreUnavailable
@@ -63,6 +63,7 @@ class KeptRun:
         self._handed_out = HandedOutAttempts(site, self._run_id)
         self._loop: DecidingLoop | None = None
         self._is_leaving = False
+        self._heartbeats = Heartbeats(site.client)
         self._mirror = Mirror(site.client, task.workflow_instance_id)
         self._task_log = TaskLog(site.client, task.task_id)
 
@@ -167,7 +168,11 @@ class KeptRun:
             follower.restart(elsewhere)
             loop.handed_out |= elsewhere
             await self._look_at_status()
-            return await loop.drive()
+            is_over = await loop.drive()
+            if not is_over:
+                # A worker that ends may not have shown yet what the log says.
+                await self._mirror.settle()
+            return is_over
 
     def _mirror_hold(self) -> None:
         assert self._loop is not None
@@ -177,13 +182,16 @@ class KeptRun:
 
     async def _look_at_status(self) -> None:
         """What differs from the log was changed by hand, unless the worker that had the run could not mirror it."""
-        with contextlib.suppress(PodiumError):
+        try:
             found = await self._site.client.execution(self._task.workflow_instance_id)
             if found is None or not found.is_open:
                 return
             self._mirror.was_changed(is_paused=found.status == PAUSED)
             if self._was_parked and self._mirror.is_paused != await self._is_paused():
                 await self._pause_or_resume(found)
+        except PodiumError:
+            # What it shows later is not someone's change, either.
+            self._mirror.forget()
 
     async def _is_paused(self) -> bool:
         """Now that the run is this worker's: while it was read first, another one may have paused or resumed it."""
@@ -217,7 +225,7 @@ class KeptRun:
 
     async def _look_at_execution(self) -> None:
         client, execution = self._site.client, self._task.workflow_instance_id
-        await beat(client, self._task)
+        await self._heartbeats.send(self._task)
         before = self._mirror.changes
         found = await client.execution(execution)
         if found is not None and found.is_open:
@@ -256,7 +264,7 @@ class KeptRun:
         if found is None or found.last_task is None:
             return
         self._task = found.last_task
-        await beat(site.client, self._task)
+        await self._heartbeats.send(self._task)
         self._task_log.task_id = self._task.task_id
         self._mirror.show(execution, is_paused=found.status == PAUSED)
         if self._lease.lease is not None:
@@ -265,7 +273,11 @@ class KeptRun:
     # --- giving the run back ----------------------------------------------------------------------
 
     async def _park(self, loop: DecidingLoop) -> None:
-        await self._lease.park()
+        if self._mirror.is_true:
+            await self._lease.park()
+        else:
+            # As after a crash. The next worker would take what Conductor shows of a parked run for someone's change.
+            await self._lease.release()
         seconds = 0.0 if loop.is_leaving else loop.next_due()
         await self._task_log.flush()
         await self._wait_for(loop.follower.machine.last_seq, seconds)
@@ -274,6 +286,7 @@ class KeptRun:
         """The task waits; a signal between the decision and the server's answer must not wait with it."""
         site = self._site
         after = _LONG_SECONDS if seconds is None else max(0, int(seconds))
+        await self._heartbeats.settle()
         is_taken = not self._is_task_gone and await site.client.update(
             self._task, IN_PROGRESS, callback_after=after
         )

@@ -28,6 +28,9 @@ _VERBS: Final = {
 }
 _PAUSE: Final = 0.2
 _MAX_PAUSE: Final = 5.0
+# What a worker that ends waits for its last change.
+_SETTLE_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.02
 
 
 def wish_id(found: Execution | Summary, kind: str) -> str:
@@ -74,12 +77,12 @@ class TaskLog:
 
 
 class Mirror:
-    """`wanted`: whether the run is held."""
+    """`wanted`: whether the run is held. `is_paused`: whether its execution is; None if the server could not say."""
 
     def __init__(self, client: ConductorClient, execution: str) -> None:
         self._client = client
         self._execution = execution
-        self.is_paused = False
+        self.is_paused: bool | None = False
         self.wanted = False
         # How often it was changed here: what was read before a change says nothing.
         self.changes = 0
@@ -97,6 +100,11 @@ class Mirror:
     def was_changed(self, *, is_paused: bool) -> None:
         """By hand."""
         self.is_paused = self.wanted = is_paused
+
+    def forget(self) -> None:
+        """The server could not be asked: it is set to what the log says as soon as the server answers."""
+        self.is_paused = None
+        self._changed.set()
 
     def want(self, paused: bool) -> None:
         if paused != self.wanted:
@@ -117,6 +125,12 @@ class Mirror:
                 await patiently(lambda: self._set(wanted))  # noqa: B023 - awaited here
                 self.is_paused, self._is_setting = wanted, False
             on_true()
+
+    async def settle(self) -> None:
+        """Wait until it is true, but not long: the server may be away."""
+        end = asyncio.get_running_loop().time() + _SETTLE_SECONDS
+        while not self.is_true and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _set(self, paused: bool) -> None:
         await (self._client.pause if paused else self._client.resume)(self._execution)

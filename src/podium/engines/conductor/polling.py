@@ -33,9 +33,12 @@ class Poller:
         self._launch = launch
         self._is_stopping = False
         self._last = -_BUSY_SECONDS
+        self._open_polls = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
 
     def stop(self) -> None:
-        """`run` returns when the poll that is open has returned: one that is cut off takes its task with it."""
+        """`run` returns when the polls that are open have returned: one that is cut off takes its task with it."""
         self._is_stopping = True
 
     async def run(self) -> None:
@@ -46,6 +49,7 @@ class Poller:
                 await self._poll(1, _WAIT_MS)
             elif not await self.look():
                 await asyncio.sleep(_PAUSE)
+        await self._is_idle.wait()
 
     @property
     def _is_busy(self) -> bool:
@@ -57,6 +61,16 @@ class Poller:
         return not self._is_stopping and room > 0 and await self._poll(room, 0)
 
     async def _poll(self, count: int, wait_ms: int) -> bool:
+        self._open_polls += 1
+        self._is_idle.clear()
+        try:
+            return await self._take(count, wait_ms)
+        finally:
+            self._open_polls -= 1
+            if not self._open_polls:
+                self._is_idle.set()
+
+    async def _take(self, count: int, wait_ms: int) -> bool:
         try:
             tasks = await self._ask(count, wait_ms)
         except PodiumError as error:

@@ -1,5 +1,6 @@
 """What a worker of Conductor has for all of its runs, and what it says to the server about any of them."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
@@ -92,10 +93,25 @@ async def wish(site: Site, run: Run, found: Execution | Summary) -> bool:
     return await site.signal(run, kind, wish_id(found, kind), f"{done} in Conductor")
 
 
-async def beat(client: ConductorClient, task: Task) -> None:
-    """The task is this worker's for some more time; then the server hands it out again.
+class Heartbeats:
+    """By them a task is this worker's for some more time; then the server hands it out again.
 
     By a callback that is put off: a worker that dies after a heartbeat by `extendLease` is noticed a minute later, and
     never while the execution is paused. Whether a worker has the task, its status does not say: the run's lease does.
     """
-    await client.update(task, IN_PROGRESS, callback_after=HELD_SECONDS)
+
+    def __init__(self, client: ConductorClient) -> None:
+        self._client = client
+        self._last: asyncio.Task[bool] | None = None
+
+    async def send(self, task: Task) -> None:
+        """Not cut off with its caller: the server may have it already, and answer it late."""
+        update = self._client.update(task, IN_PROGRESS, callback_after=HELD_SECONDS)
+        self._last = asyncio.create_task(update)
+        self._last.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._last)
+
+    async def settle(self) -> None:
+        """To be awaited before the task is given back: a heartbeat that comes later would put the task off again."""
+        if self._last is not None:
+            await asyncio.wait([self._last], timeout=BEAT_SECONDS)

@@ -22,10 +22,10 @@ from podium.engines.conductor.site import (
     BEAT_SECONDS,
     TROUBLE_SECONDS,
     UNKNOWN_SECONDS,
+    Heartbeats,
     SendSignal,
     Site,
     UnknownRuns,
-    beat,
 )
 from podium.engines.conductor.slots import Slots
 from podium.engines.conductor.stepping import HandedOut
@@ -176,7 +176,8 @@ class ConductorWorker:
     # --- attempts that were handed out ------------------------------------------------------------
 
     async def _step(self, site: Site, steps: HandedOut, task: Task) -> None:
-        beating = asyncio.create_task(_every(BEAT_SECONDS, lambda: beat(site.client, task)))
+        heartbeats = Heartbeats(site.client)
+        beating = asyncio.create_task(_every(BEAT_SECONDS, lambda: heartbeats.send(task)))
         try:
             # Runs that are decided here may have taken what was free when the server was asked.
             await self._slots.acquire()
@@ -184,9 +185,10 @@ class ConductorWorker:
                 report = await self._perform(site, steps, task)
             finally:
                 self._slots.give()
-            await patiently(report)
         finally:
             beating.cancel()
+        await heartbeats.settle()
+        await patiently(report)
 
     async def _perform(self, site: Site, steps: HandedOut, task: Task) -> Callable[[], Awaitable[object]]:
         """Carry it out; returns the report to the server."""
