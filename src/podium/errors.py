@@ -32,7 +32,8 @@
     ├── ProviderMisconfigured        ports/provider.py               a setting that cannot work, or a missing variable
     ├── ProviderNotAvailable         ports/provider.py               unknown provider, or one that cannot be loaded
     ├── EvaluationError              expressions/evaluate.py         an operation without a result
-    │   └── ValueMissing             expressions/templates.py        a text refers to a value that does not exist
+    │   ├── ValueMissing             expressions/templates.py        a text refers to a value that does not exist
+    │   └── MessageTooLarge          machine/publishing.py           a message that does not fit into its event
     ├── NotCanonical                 plan/canonical.py               a value without canonical JSON
     ├── InvalidPlan                  plan/loading.py                 bytes that are not a plan
     │   └── InvalidStep              plan/loading.py                 an unknown kind of step, or unknown fields

@@ -41,6 +41,7 @@ from podium.plan.plan import (
     Node,
     Parallel,
     Plan,
+    Publish,
     Python,
     Set,
     Step,
@@ -323,6 +324,8 @@ def detail_of(body: Body) -> str:
             return describe_text(body.message)
         case Set():
             return ", ".join(f"{key} = {describe_data(value)}" for key, value in body.values.items())
+        case Publish():
+            return f"{body.topic}: {describe_data(body.body)}"
         case Gate():
             return ""
         case Call():

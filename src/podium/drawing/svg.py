@@ -18,6 +18,7 @@ _FAMILIES: Final = {
     "agent": "agent",
     "approval": "human",
     "set": "small",
+    "publish": "small",
     "gate": "small",
     "start": "border",
     "end": "border",

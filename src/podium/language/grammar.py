@@ -288,6 +288,20 @@ _FUNCTION: Final = Text(
     pattern=r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*|[A-Za-z_]\w*",
     expected="a function like package.module:function, or the name of a registered one",
 )
+_TOPIC: Final = Text(
+    pattern=r"[A-Za-z0-9._-]{1,249}", expected="a topic like orders.placed, of letters, digits, . _ and -"
+)
+_PUBLISH = Record(
+    "publish",
+    "'publish'",
+    {
+        "topic": Field(_TOPIC, "One of the topics in `publishes`.", required=True),
+        "key": Field(_ARGUMENT, "Messages with the same key stay in order."),
+        "type": Field(_WORDS, "What it is, for its consumers (default: the topic)."),
+        "body": Field(Anything(), "What it says, as JSON; values may be `${...}`.", required=True),
+    },
+    main="topic",
+)
 _PYTHON = Record(
     "python",
     "'python'",
@@ -399,6 +413,7 @@ _STEP = Record(
             MapOf(Anything(), key=r"[^.\[\]{}]+", expected="a name without . [ ] { }"),
             "Context keys to create or replace.",
         ),
+        "publish": Field(Named("publish"), "A message for other systems, sent when the step has completed."),
         "approval": Field(
             Either((Text(template=True, expected="what the person is asked"), Named("approval"))),
             "Ask a person.",
@@ -556,6 +571,7 @@ _WORKFLOW = Record(
         "env_allow": Field(_ENV_NAMES, "Variables that ${env.X} may name."),
         "env_policy": Field(Choice(("inherit", "minimal")), "For steps that do not say it."),
         "http_allow": Field(ListOf(_WORDS), "Hosts that http steps may call."),
+        "publishes": Field(ListOf(_TOPIC, least=1), "Topics that `publish` steps may name."),
         "timeout": Field(_SECONDS, "Seconds the whole run may take."),
         "defaults": Field(Named("defaults"), "For steps that do not say it themselves."),
         "providers": Field(
@@ -621,6 +637,7 @@ RECORDS: Final = {
         _REPEAT_UNTIL,
         _CALL,
         _HTTP,
+        _PUBLISH,
         _PYTHON,
         _FORM_FIELD,
         _APPROVAL,
@@ -642,6 +659,7 @@ ACTIONS: Final = {
     "http": "http",
     "python": "python",
     "set": "set",
+    "publish": "publish",
     "approval": "approval",
     "call": "call",
     "parallel": "parallel",
@@ -667,6 +685,7 @@ BESIDE: Final = {
     "http": _EVERY_STEP | _TASK | {"http"},
     "python": _EVERY_STEP | _TASK | {"python", "env_policy", "workdir"},
     "set": _EVERY_STEP | {"set"},
+    "publish": _EVERY_STEP | {"publish"},
     "approval": _EVERY_STEP | {"approval"},
     "call": _EVERY_STEP | _RETRIED | {"call"},
     "parallel": _EVERY_STEP | _RETRIED | {"parallel", "join", "max_workers", "budget"},

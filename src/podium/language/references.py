@@ -92,6 +92,7 @@ FIELDS_OF_A_STEP: Final[Mapping[str, Mapping[str, Kinds]]] = {
     "http": {**_TASK, "status_code": _NUMBER_OR_NULL},
     "python": _TASK,
     "set": _EVERY_STEP,
+    "publish": _EVERY_STEP,
     "gate": _EVERY_STEP,
     "approval": {
         **_EVERY_STEP,

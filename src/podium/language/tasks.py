@@ -47,6 +47,7 @@ from podium.plan.plan import (
     Http,
     Limits,
     Prompt,
+    Publish,
     Python,
     Retry,
     Set,
@@ -91,6 +92,8 @@ class TaskContext(msgspec.Struct):
     default_retry: Retry | None = None
     env_policy: str | None = None
     assumed_provider: bool = False
+    # What the workflow publishes to; None if that could not be read.
+    topics: tuple[str, ...] | None = ()
     file_uses: FileUses = msgspec.field(default_factory=FileUses)
 
 
@@ -128,6 +131,32 @@ def _gate(_node: Mapping, _names: Names, _context: TaskContext) -> Body:
 
 def _set(node: Mapping, names: Names, _context: TaskContext) -> Body:
     return Set(data_map(node.entries["set"].value, names, Place.STORED))
+
+
+def _publish(node: Mapping, names: Names, context: TaskContext) -> Body:
+    publish = node.entries["publish"].value
+    assert isinstance(publish, Mapping)
+    topic, key, body = value_at(publish, "topic"), value_at(publish, "key"), value_at(publish, "body")
+    if isinstance(topic, Scalar):
+        _check_topic(topic, names, context)
+    return Publish(
+        scalar_at(publish, "topic", ""),
+        data_of(body, names, Place.STORED) if body is not None else None,
+        text_of(key, names, Place.STORED) if key is not None else None,
+        scalar_at(publish, "type"),
+    )
+
+
+def _check_topic(topic: Scalar, names: Names, context: TaskContext) -> None:
+    declared, name = context.topics, str(topic.value)
+    if declared is None or name in declared:
+        return
+    names.problems.error(
+        Code.TOPIC_NOT_DECLARED,
+        topic,
+        f"the topic {quoted(name)} is not among those that the workflow publishes to.",
+        suggestion(name, declared, "topics", "Add it to `publishes:` at the top of the file."),
+    )
 
 
 def _http(node: Mapping, names: Names, context: TaskContext) -> Body:
@@ -604,6 +633,7 @@ _BODIES: Final[dict[str, Callable[[Mapping, Names, TaskContext], Body]]] = {
     "python": _python,
     "approval": _approval,
     "set": _set,
+    "publish": _publish,
     "gate": _gate,
 }
 TASKS: Final = frozenset(_BODIES)

@@ -225,6 +225,7 @@ class _Reading:
                 scalar_at(root, "env_policy"),
                 file_uses=self.file_uses,
                 assumed_provider=checker.has_lost(root, "defaults") or checker.is_damaged(defaults),
+                topics=_topics(root, checker),
             ),
             _discipline(root, problems),
             lambda node, names: self._call(node, names, context),
@@ -258,6 +259,7 @@ class _Reading:
                 env=env,
                 env_allow=texts_at(root, "env_allow"),
                 http_allow=texts_at(root, "http_allow"),
+                publishes=texts_at(root, "publishes"),
                 providers=_providers(templates, after),
             ),
             {path: source.position(start) for path, (start, _) in context.places.items()},
@@ -385,6 +387,15 @@ def _unclear(root: Mapping, checker: Checker) -> set[str]:
         if checker.has_lost(root, key) or (isinstance(node, Mapping) and checker.is_damaged(node)):
             unclear.add(key)
     return unclear
+
+
+def _topics(root: Mapping, checker: Checker) -> tuple[str, ...] | None:
+    """Those that steps may publish to; None if not all of them could be read."""
+    node = value_at(root, "publishes")
+    is_unclear = checker.has_lost(root, "publishes") or (
+        isinstance(node, Sequence) and checker.is_damaged(node)
+    )
+    return None if is_unclear else texts_at(root, "publishes")
 
 
 def _check_no_secrets(node: Node, names: WorkflowNames, problems: Problems) -> None:

@@ -20,6 +20,7 @@ from podium.machine import (
 from podium.machine.agenda import Agenda
 from podium.machine.flow import Event
 from podium.machine.program import GATE, TASK, Node
+from podium.machine.publishing import message_of
 from podium.machine.tree import DONE, READY, RUN, SETTLED, Outcome, Phase, Result, Scope, Visit
 from podium.machine.values import keeps, workflow_of
 from podium.plan.plan import (
@@ -29,6 +30,7 @@ from podium.plan.plan import (
     ForEach,
     Group,
     Parallel,
+    Publish,
     Retry,
     Set,
     While,
@@ -97,6 +99,8 @@ def start(m: Agenda, visit: Visit) -> None:
     match node.body:
         case Set():
             set_context(m, visit, node.body)
+        case Publish():
+            publish(m, visit, node.body)
         case Approval():
             ask(m, visit)
         case Call():
@@ -141,6 +145,17 @@ def set_context(m: Agenda, visit: Visit, body: Set) -> None:
     m.report_context()
     outcome = Outcome("success", 0)
     record_end(m, visit, outcome)
+    settle(m, visit, outcome)
+
+
+def publish(m: Agenda, visit: Visit, body: Publish) -> None:
+    try:
+        message = message_of(body, m.view(visit.scope).lookup)
+    except EvaluationError as error:
+        fail_before_start(m, visit, error)
+        return
+    outcome = Outcome("success", 0)
+    record_end(m, visit, outcome, publishes=[message])
     settle(m, visit, outcome)
 
 

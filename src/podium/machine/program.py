@@ -25,6 +25,7 @@ from podium.plan.plan import (
     Join,
     Parallel,
     Plan,
+    Publish,
     Set,
     Step,
     Target,
@@ -44,6 +45,7 @@ class Kind(IntEnum):
     FOR_EACH = auto()
     WHILE = auto()
     CALL = auto()
+    PUBLISH = auto()
 
 
 # For what is asked of every step: see `tree.py`.
@@ -58,6 +60,7 @@ WHILE: Final = Kind.WHILE
 _KINDS: Final[dict[type, Kind]] = {
     Gate: Kind.GATE,
     Set: Kind.SET,
+    Publish: Kind.PUBLISH,
     Approval: Kind.APPROVAL,
     Group: Kind.GROUP,
     Parallel: Kind.PARALLEL,

@@ -263,6 +263,17 @@ class Set(_Part, frozen=True, tag="set", tag_field="kind"):
     values: dict[str, "Data"]
 
 
+class Publish(_Part, frozen=True, tag="publish", tag_field="kind"):
+    """A message for a topic. It is stored in the completion of the step; a relay delivers it."""
+
+    topic: str
+    body: "Data" = None
+    # Messages with the same key stay in order.
+    key: Text | None = None
+    # What the message is, for its consumers; else its topic.
+    type: str | None = None
+
+
 class Gate(_Part, frozen=True, tag="gate", tag_field="kind"):
     """No action: `when` true is success, false is failure."""
 
@@ -311,7 +322,20 @@ class While(_Part, frozen=True, tag="while", tag_field="kind"):
 
 
 Body: TypeAlias = (
-    Command | Agent | Http | Python | Node | Approval | Set | Gate | Call | Group | Parallel | ForEach | While
+    Command
+    | Agent
+    | Http
+    | Python
+    | Node
+    | Approval
+    | Set
+    | Publish
+    | Gate
+    | Call
+    | Group
+    | Parallel
+    | ForEach
+    | While
 )
 
 
@@ -390,6 +414,8 @@ class Workflow(_Part, frozen=True):
     env: dict[str, Text] = {}
     env_allow: tuple[str, ...] = ()
     http_allow: tuple[str, ...] = ()
+    # The topics that its steps may publish to.
+    publishes: tuple[str, ...] = ()
     providers: dict[str, ProviderTemplate] = {}
     budget: Budget | None = None
     max_transitions: int = 1000

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from podium.runtime.run_artifacts import RunArtifacts
 
 SPILL_FROM_BYTES: Final = 64 * 1024
-NEVER_SPILLED: Final = frozenset({"error", "exitCode", "reasonCode", "usage"})
+NEVER_SPILLED: Final = frozenset({"error", "exitCode", "publishes", "reasonCode", "usage"})
 _MARK: Final = "$artifact"
 _MARK_BYTES: Final = _MARK.encode()
 _VALUES: Final = "values/"
