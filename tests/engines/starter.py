@@ -10,7 +10,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,8 @@ from podium.ports.engine import Engine
 from podium.ports.store import Store
 from podium.testing.engine_promises import LocalRuns, ScriptedSignal
 from podium.wiring import conductor_connection, server_engine, temporal_connection
+
+Connection: TypeAlias = TemporalConnection | ConductorConnection
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -37,10 +39,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def main(url: str, runs: str, place: list[str]) -> None:
-    given = dict(zip(place[::2], place[1::2], strict=True))
+    connection = connection_to(place)
 
     def engine(store: Store) -> Engine:
-        return server_engine(store, Path(runs), url, _connection(given), shared_runs=False)
+        return server_engine(store, Path(runs), url, connection, shared_runs=False)
 
     started = LocalRuns(url, Path(runs), engine)
     for line in sys.stdin.buffer:
@@ -49,7 +51,9 @@ def main(url: str, runs: str, place: list[str]) -> None:
         sys.stdout.buffer.flush()
 
 
-def _connection(given: dict[str, str]) -> TemporalConnection | ConductorConnection:
+def connection_to(place: list[str]) -> Connection:
+    """From the options of a command."""
+    given = dict(zip(place[::2], place[1::2], strict=True))
     if given["--engine"] == "conductor":
         return conductor_connection(given["--url"], given["--queue"])
     return temporal_connection(given["--address"], given["--namespace"], given["--queue"])

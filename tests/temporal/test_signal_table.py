@@ -1,60 +1,12 @@
 """Every cell of the table of signals on Temporal: the same decisions, records and effects as on the local engine."""
 
-import ast
-import subprocess
-import sys
-import threading
-
 import pytest
 
-from tests.engines.site import ROOT, WorkerProcess
-from tests.signal_table.cells import all_cells
-from tests.signal_table.on_temporal import START, STOP
+from tests.signal_table.serving import MAX_SECONDS, try_on_server
 from tests.temporal.site import Site
 
-_MAX_SECONDS = 900
 
-
-@pytest.mark.timeout(_MAX_SECONDS + 60)
+@pytest.mark.timeout(MAX_SECONDS + 60)
 @pytest.mark.rule("G23", "G24", "G35", "G38")
 def test_every_cell_of_the_table_is_the_same_on_temporal(site: Site) -> None:
-    places = [site.store, str(site.runs), str(site.workspace), site.server.address, site.namespace, "tests"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.signal_table.on_temporal", *places],
-        cwd=ROOT,
-        env=site.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as program:
-        limit = threading.Timer(_MAX_SECONDS, program.kill)
-        limit.start()
-        try:
-            report = _serve(site, program)
-        finally:
-            limit.cancel()
-            program.kill()
-    assert report == str(len(all_cells())), _readable(report)
-
-
-def _serve(site: Site, program: "subprocess.Popen[str]") -> str:
-    """Start and stop the worker when the program asks for it; returns its last line."""
-    assert program.stdin is not None
-    assert program.stdout is not None
-    worker: WorkerProcess = site.start_worker()
-    report = ""
-    for line in program.stdout:
-        report = line.strip()
-        if report == STOP:
-            worker.kill9()
-        elif report == START:
-            worker = site.start_worker()
-        else:
-            continue
-        program.stdin.write("\n")
-        program.stdin.flush()
-    return report
-
-
-def _readable(report: str) -> str:
-    return str(ast.literal_eval(report)) if report.startswith(("'", '"')) else report
+    try_on_server(site)

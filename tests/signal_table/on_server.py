@@ -1,6 +1,6 @@
-"""Tries the whole table on Temporal, in a process of its own: the client library may abort it at its exit.
+"""Tries the whole table on a server, in a process of its own: a client library may abort it at its exit.
 
-    python -m tests.signal_table.on_temporal STORE RUNS WORKSPACE ADDRESS NAMESPACE QUEUE
+    python -m tests.signal_table.on_server STORE RUNS WORKSPACE --engine conductor --url URL --queue QUEUE
 
 Asks on its output for the worker to be stopped and started, and waits for a line of input each time. The last line is
 the number of cells that were tried, or what went wrong.
@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from podium.engines.temporal.connection import Connection
 from podium.errors import PodiumError
 from podium.log.ids import RunId
-from podium.wiring import open_store, temporal_engine, use_case_parts
+from podium.wiring import open_store, server_engine, use_case_parts
+from tests.engines.starter import Connection, connection_to
 from tests.signal_table.cells import Cell, cells
 from tests.signal_table.expected import OWN, STATES
 from tests.signal_table.runs import Runs
@@ -35,7 +35,7 @@ _TRIES = 5
 
 async def try_all(url: str, folder: Path, workspace: Path, connection: Connection) -> int:
     store = await open_store(url, create=True)
-    engine, access = temporal_engine(store, folder, url, connection, shared_runs=False), setup_access()
+    engine, access = server_engine(store, folder, url, connection, shared_runs=False), setup_access()
     parts = use_case_parts(store, folder, _say, engine=lambda: engine)
     parts = msgspec.structs.replace(parts, access=lambda: access)
 
@@ -115,8 +115,8 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def main(url: str, runs: str, workspace: str, address: str, namespace: str, queue: str) -> None:
-    connection = Connection(address=address, namespace=namespace, queue=queue)
+def main(url: str, runs: str, workspace: str, *place: str) -> None:
+    connection = connection_to(list(place))
     try:
         print(asyncio.run(try_all(url, Path(runs), Path(workspace), connection)), flush=True)
     except BaseException:
