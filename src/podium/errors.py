@@ -110,6 +110,7 @@
     ├── SignalDuplicate              operations/signal_decisions.py  the id of an earlier signal, with other content
     ├── ApprovalPlanMismatch         operations/run_approval.py      an approval of another plan than the run has
     ├── ApprovalDecided              operations/run_approval.py      the start of the run was decided about before
+    ├── InvalidNodeName              operations/node_starter.py      a name that no package with a node can have
     ├── InvalidSignal                operations/signal_payloads.py   a form or a signal with unexpected content
     ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow
     ├── InvalidExport                operations/transfer.py          a file that is not a usable export

@@ -113,3 +113,41 @@ def test_the_test_of_the_example_passes() -> None:
         timeout=100,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("node_type", ["effect", "compute", "reducer"])
+def test_a_generated_node_passes_its_test_and_runs(node_type: str, tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    shown = place.run("init", "node", "say_twice", "--type", node_type).stdout
+    assert "podium run say_twice/contract.yaml" in shown
+    place.environment["PYTHONPATH"] = str(tmp_path / "say_twice")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
+    done = subprocess.run(
+        [*command, "--rootdir", "say_twice", "say_twice/tests"],
+        cwd=tmp_path,
+        env=place.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    install(tmp_path / "say_twice", tmp_path / "site")
+    place.environment["PYTHONPATH"] = str(tmp_path / "site")
+    place.run("validate", "--strict", "say_twice/contract.yaml")
+    place.run("run", "say_twice/contract.yaml", "--run-id", place.run_id)
+    assert json.loads(place.state()["steps"]["say_twice"]["output"]) == {"text": "hellohello"}
+
+
+def test_nothing_is_overwritten_by_a_generated_node(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.run("init", "node", "greet")
+    assert "is already there" in place.run("init", "node", "greet", code=64).stderr
+    place.run("init", "node", "greet", "--force")
+    place.run("init", "node", "greet", "--output", "elsewhere/greet")
+    assert (tmp_path / "elsewhere" / "greet" / "contract.yaml").exists()
+    for name in ("Greet", "json", "class", "a-b", "../x"):
+        assert "INVALID_NODE_NAME" in place.run("init", "node", name, code=64).stderr
+    assert "for `podium init node NAME`" in place.run("init", "basic", "greet", code=64).stderr
+    assert "Missing argument 'NAME'" in place.run("init", "node", code=64).stderr

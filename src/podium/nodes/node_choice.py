@@ -6,6 +6,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from podium.language.tree import NodePath
 from podium.nodes.contract_problems import ContractProblems
+from podium.nodes.orchestrator import NodeOrchestrator
 from podium.nodes.registry import NodeClass, NodeNotAvailable, NodeRegistry
 from podium.nodes.run_settings import StepNode
 
@@ -50,6 +51,8 @@ def _check_config(
     found: NodeClass, operation: str, chosen: StepNode, where: NodePath, problems: ContractProblems
 ) -> None:
     field = found.operations[operation].input_model.model_fields.get("config")
+    if issubclass(found, NodeOrchestrator):
+        return  # the config is the operation itself
     if field is None:
         if chosen.config:
             problems.unused_config(where, found.name)

@@ -13,11 +13,13 @@ from podium.nodes import (
     ModelStepResult,
     NodeCompute,
     NodeContext,
+    NodeOrchestrator,
     NodeReducer,
     ReducerError,
     operation,
 )
 from podium.nodes.action import ModelAction
+from podium.nodes.contract import read_contract
 from podium.nodes.enums import EnumActionType
 from podium.plan.plan import Block, Node, Step, Workflow
 from podium.runtime.rundir import RunDirectory
@@ -262,3 +264,32 @@ class Slow(NodeCompute):
 
 def test_a_compute_may_run_in_a_thread(tmp_path: Path) -> None:
     assert run(tmp_path, contract("{node_id: slow, node_type: compute}"), Slow).run.exit_code == 0
+
+
+class Coordinator(NodeOrchestrator):
+    """Defines nothing but `__init__`."""
+
+    name = "coordinator"
+
+    def __init__(self, container: object) -> None:
+        super().__init__(container)
+        self.workflow_definition = read_contract(contract(PRICE), "c.yaml").contract.definition  # type: ignore[union-attr]
+
+
+@pytest.mark.rule("RO02")
+def test_an_orchestrator_emits_the_actions_of_the_steps_in_its_config(tmp_path: Path) -> None:
+    steps = "[{step_name: Fetch, step_type: effect}, {step_name: Sum, step_type: compute}]"
+    text = contract(f"{{node_id: coordinator, node_type: orchestrator, config: {{steps: {steps}}}}}")
+    output = run(tmp_path, text, Coordinator).output("coordinator")
+    assert output["execution_status"] == "completed"
+    targets = [action["target_node_type"] for action in output["actions_emitted"]]
+    assert targets == ["NodeEffect", "NodeCompute"]
+    assert {action["created_at"] for action in output["actions_emitted"]} == {"2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.rule("RO03")
+def test_the_config_of_an_orchestrator_is_validated_too(tmp_path: Path) -> None:
+    text = contract("{node_id: coordinator, node_type: orchestrator, config: {steps: [{step_name: 7}]}}")
+    error = run(tmp_path, text, Coordinator).error("coordinator")
+    assert error["code"] == "NODE_INPUT_INVALID"
+    assert "steps.0.step_type (missing)" in error["message"]

@@ -1,7 +1,8 @@
 """One call of a node: what it is given, as which action it is carried out, and what it returned as JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
+from itertools import count
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -85,6 +86,8 @@ class NodeCall:
 
     def input(self, operation: Operation) -> BaseModel:
         """Raises `ValidationError`."""
+        if operation.input_model is ModelOrchestratorInput:
+            return self._operation_of_an_orchestrator()
         available: dict[str, Any] = {
             "event": self._event,
             "config": self.body.config,
@@ -95,6 +98,20 @@ class NodeCall:
         return operation.input_model.model_validate(
             {name: value for name, value in available.items() if name in wanted}
         )
+
+    def _operation_of_an_orchestrator(self) -> ModelOrchestratorInput:
+        """The step's config says what is to be processed."""
+        fixed = {
+            "workflow_id": _as_uuid(self.order.run_id),
+            "operation_id": self.action.action_id,
+            "timestamp": self._now,
+        }
+        return ModelOrchestratorInput.model_validate({"steps": [], **self.body.config, **fixed})
+
+    def ids(self) -> Callable[[], UUID]:
+        """For what the call emits: the same when it is repeated."""
+        numbers = count(1)
+        return lambda: uuid5(self.action.action_id, str(next(numbers)))
 
 
 def output_of(returned: object, operation: Operation) -> Any:

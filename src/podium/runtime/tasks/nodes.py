@@ -5,6 +5,7 @@ Whatever goes wrong in a node becomes the failure of its step, said in the words
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from json import JSONEncoder
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 
 from podium.nodes.base import Node as NodeBase
 from podium.nodes.base import Operation
+from podium.nodes.context import NodeContext
 from podium.nodes.errors import (
     CircuitOpen,
     EpochConflict,
@@ -21,6 +23,7 @@ from podium.nodes.errors import (
     NodeOutputInvalid,
 )
 from podium.nodes.guarding import ActionGuard
+from podium.nodes.orchestrator import NodeOrchestrator
 from podium.nodes.registry import NodeNotAvailable
 from podium.nodes.retrying import is_named
 from podium.nodes.sanitising import invalid_fields, safe_code, safe_message
@@ -89,6 +92,8 @@ class NodeTasks:
         except ValidationError as invalid:
             raise NodeInputInvalid(invalid_fields(invalid, operation.input_model)) from None
         method, context = getattr(node, operation.name), call.context()
+        if isinstance(node, NodeOrchestrator):
+            method = partial(_process, node, call)
         returned = await self._called(call, node, lambda: _result(node, method, given, context))
         try:
             return output_of(returned, operation)
@@ -113,6 +118,11 @@ class NodeTasks:
         epoch = self._guard.carried_out(call.action, order.path, (order.attempt, order.engine_attempt))
         shown = text_facts(text, most_shown(PLAIN_WORK, order.workflow))
         return completed(json=value, **shown, epoch=epoch, **_facts(call))
+
+
+async def _process(node: NodeOrchestrator, call: NodeCall, given: Any, context: NodeContext) -> object:
+    """With ids and time that are the same when the call is repeated."""
+    return await node.process(given, id_factory=call.ids(), clock=lambda: context.now)
 
 
 async def _result(node: Any, method: Callable[..., Any], given: Any, context: Any) -> object:
