@@ -31,14 +31,20 @@ def install(package: Path, site: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(["[podium.nodes]", *lines, ""]))
 
 
+def add_to_path(place: Place, folder: Path) -> None:
+    place.environment["PYTHONPATH"] = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+
+
+def remove_nodes(place: Place) -> None:
+    place.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """A place where the nodes of the example are installed."""
     place = Place(tmp_path)
     install(EXAMPLE, tmp_path / "site")
-    place.environment["PYTHONPATH"] = os.pathsep.join(
-        [str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")]
-    )
+    add_to_path(place, tmp_path / "site")
     shutil.copy(EXAMPLE / "contract.yaml", tmp_path / "contract.yaml")
     return place
 
@@ -70,7 +76,7 @@ def test_a_contract_is_validated_planned_and_drawn(place: Place) -> None:
 
 @pytest.mark.rule("RO07")
 def test_a_contract_whose_nodes_are_not_installed_is_refused_with_positions(place: Place) -> None:
-    place.environment.pop("PYTHONPATH")
+    remove_nodes(place)
     for command in ("run", "validate", "plan", "graph"):
         shown = place.run(command, "contract.yaml", code=65)
         assert shown.stderr.count("E220") == 3
@@ -86,7 +92,7 @@ def test_a_run_is_resumed_only_where_its_nodes_are(place: Place) -> None:
         "run", "contract.yaml", "--run-id", place.run_id, "--input", 'event={"count": "x"}', code=1
     )
     assert "NODE_INPUT_INVALID" in ran.stdout + ran.stderr
-    place.environment.pop("PYTHONPATH")
+    remove_nodes(place)
     refused = place.run("resume", place.run_id, code=78)
     assert "NODE_NOT_AVAILABLE" in refused.stderr
 
@@ -106,7 +112,7 @@ def test_the_test_of_the_example_passes() -> None:
     ]
     done = subprocess.run(
         [*command, "--rootdir", str(EXAMPLE), str(EXAMPLE / "tests")],
-        env={**os.environ, "PYTHONPATH": str(EXAMPLE)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLE), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         check=False,
@@ -120,7 +126,7 @@ def test_a_generated_node_passes_its_test_and_runs(node_type: str, tmp_path: Pat
     place = Place(tmp_path)
     shown = place.run("init", "node", "say_twice", "--type", node_type).stdout
     assert "podium run say_twice/contract.yaml" in shown
-    place.environment["PYTHONPATH"] = str(tmp_path / "say_twice")
+    add_to_path(place, tmp_path / "say_twice")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull]
     done = subprocess.run(
         [*command, "--rootdir", "say_twice", "say_twice/tests"],
@@ -134,7 +140,7 @@ def test_a_generated_node_passes_its_test_and_runs(node_type: str, tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
     install(tmp_path / "say_twice", tmp_path / "site")
-    place.environment["PYTHONPATH"] = str(tmp_path / "site")
+    add_to_path(place, tmp_path / "site")
     place.run("validate", "--strict", "say_twice/contract.yaml")
     place.run("run", "say_twice/contract.yaml", "--run-id", place.run_id)
     assert json.loads(place.state()["steps"]["say_twice"]["output"]) == {"text": "hellohello"}
@@ -151,3 +157,51 @@ def test_nothing_is_overwritten_by_a_generated_node(tmp_path: Path) -> None:
         assert "INVALID_NODE_NAME" in place.run("init", "node", name, code=64).stderr
     assert "for `podium init node NAME`" in place.run("init", "basic", "greet", code=64).stderr
     assert "Missing argument 'NAME'" in place.run("init", "node", code=64).stderr
+
+
+DYING = """
+import os, signal
+from pathlib import Path
+from pydantic import BaseModel
+from podium.nodes import NodeContext, NodeEffect, operation
+
+class Nothing(BaseModel):
+    pass
+
+class Die(NodeEffect):
+    name = "die"
+
+    @operation
+    async def act(self, data: Nothing, context: NodeContext) -> Nothing:
+        marks = Path("marks")
+        marks.write_text((marks.read_text() if marks.exists() else "") + f"{context.action.epoch} ")
+        if len(marks.read_text().split()) == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return data
+"""
+DIES = """
+workflow_coordination:
+  workflow_definition:
+    version: 1.0.0
+    workflow_metadata: {version: 1.0.0, workflow_name: dies, workflow_version: 1.0.0, description: ""}
+    execution_graph: {version: 1.0.0, nodes: [{node_id: die, node_type: effect}]}
+"""
+
+
+@pytest.mark.rule("RO05")
+def test_an_effect_whose_process_was_killed_is_carried_out_again_with_the_same_epoch(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    (package / "dying").mkdir(parents=True)
+    (package / "dying" / "__init__.py").write_text(DYING)
+    (package / "pyproject.toml").write_text(
+        '[project]\nname = "dying"\nversion = "1"\n[project.entry-points."podium.nodes"]\ndie = "dying:Die"\n'
+    )
+    install(package, tmp_path / "site")
+    place = Place(tmp_path)
+    add_to_path(place, tmp_path / "site")
+    (tmp_path / "dies.yaml").write_text(DIES)
+    place.run("run", "dies.yaml", "--run-id", place.run_id, code=-9)
+    place.run("resume", place.run_id)
+    assert (tmp_path / "marks").read_text().split() == ["0", "0"]
+    (end,) = [one for one in place.events() if one["eventType"] == "StepCompleted"]
+    assert (end["payload"]["epoch"], end["engineAttemptId"]) == (1, 2)

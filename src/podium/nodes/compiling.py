@@ -20,6 +20,7 @@ from podium.language.workflow import WorkflowReading
 from podium.nodes.contract import OpenedContract, open_contract
 from podium.nodes.definition import ModelWorkflowDefinitionMetadata
 from podium.nodes.executor import HIGHEST_ACTION_PRIORITY
+from podium.nodes.keys_without_effect import warn_about_keys_without_effect
 from podium.nodes.planned_steps import PlannedStep, planned_steps
 from podium.nodes.registry import NodeRegistry
 from podium.nodes.run_settings import ErrorHandling, RunRules
@@ -63,6 +64,7 @@ class _Compiler:
 
     def compile(self) -> tuple[Plan | None, dict[str, Position]]:
         metadata = self._contract.definition.workflow_metadata
+        warn_about_keys_without_effect(self._root, self._problems)
         rules = settled_rules(self._root, metadata, self._problems)
         steps = planned_steps(self._root, self._contract.steps, self._nodes, self._problems)
         if not steps and not self._opened.report.has_errors:

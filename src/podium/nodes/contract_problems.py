@@ -147,6 +147,11 @@ class ContractProblems:
     def contradiction(self, path: NodePath, message: str, hint: str) -> None:
         self._error(Code.CONFLICTING_KEYS, path, message, hint)
 
+    def no_effect(self, key: tree.Scalar) -> None:
+        report = self._report.error if self._strict else self._report.warning
+        message = f"{quoted(key.text)} has no effect when the contract runs."
+        report(Code.UNKNOWN_KEY, key.start, key.end, message, "Remove it.")
+
     def unknown_node(
         self, path: NodePath, node_type: str, name: str, types: tuple[str, ...], known: tuple[str, ...]
     ) -> None:

@@ -81,6 +81,13 @@ class Fingerprints:
             self._code[name] = canonical_sha256(_code_facts(code))[:_DIGITS] if code is not None else ""
         return self._code[name]
 
+    def _version_of(self, body: Node) -> str:
+        """What its author calls the version of a node."""
+        found = (
+            self._host.nodes().registry.find(body.type, body.node) if self._host.nodes is not None else None
+        )
+        return found.version if found is not None else ""
+
     def _mark(
         self,
         order: TaskOrder,
@@ -112,6 +119,8 @@ class Fingerprints:
                 given["agent"] = {**_agent(order), **place}
             if isinstance(body, Python) and body.function in self._host.functions:
                 given["code"] = self._code_of(body.function)
+            if isinstance(body, Node):
+                given["code"] = self._version_of(body)
             mark = canonical_sha256(given)[:_DIGITS]
         except (EvaluationError, PodiumError, RecursionError):
             return None

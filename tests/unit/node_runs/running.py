@@ -17,7 +17,7 @@ from podium.nodes import NodeContext, NodeEffect, operation
 from podium.nodes.compiling import compile_contract
 from podium.nodes.registry import NodeClass, NodeRegistry
 from podium.plan.plan import Plan
-from podium.ports.engine import RunEnded, RunRequest
+from podium.ports.engine import Driving, RunEnded, RunRequest
 from podium.runtime.tasks.node_runtime import NodeRuntime
 from podium.stores.memory import MemoryStore
 
@@ -95,7 +95,9 @@ class Host:
         self.runtime = NodeRuntime(self.registry, self.clock)
         self._count = 0
 
-    async def run(self, text: str, event: dict[str, Any] | None = None) -> Ended:
+    async def run(
+        self, text: str, event: dict[str, Any] | None = None, *, cancel_after: float | None = None
+    ) -> Ended:
         self._count += 1
         store = MemoryStore(self.clock)
         engine = LocalEngine(store, self.clock, self.folder, secrets={}, nodes=lambda: self.runtime)
@@ -105,7 +107,12 @@ class Host:
             reading.plan, {"event": event or {}}, workspace=self.folder, run_id=f"run-{self._count}"
         )
         run_id = await engine.create(request)
-        ended = await engine.drive(run_id)
+
+        def on_driving(driving: Driving) -> None:
+            if cancel_after is not None:
+                asyncio.get_running_loop().call_later(cancel_after, driving.cancel, "enough")
+
+        ended = await engine.drive(run_id, on_driving=on_driving)
         return Ended(ended, await store.read(RunId(run_id), limit=10_000))
 
 

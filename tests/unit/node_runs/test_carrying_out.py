@@ -1,5 +1,6 @@
 """A step that a node carries out: what it is given, the action it is, its boundary, what a failure says."""
 
+import asyncio
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from podium.nodes import (
     operation,
 )
 from podium.nodes.action import ModelAction
+from podium.nodes.breaker import CLOSED
 from podium.nodes.contract import read_contract
 from podium.nodes.enums import EnumActionType
 from podium.plan.plan import Block, Node, Step, Workflow
@@ -293,3 +295,27 @@ def test_the_config_of_an_orchestrator_is_validated_too(tmp_path: Path) -> None:
     error = run(tmp_path, text, Coordinator).error("coordinator")
     assert error["code"] == "NODE_INPUT_INVALID"
     assert "steps.0.step_type (missing)" in error["message"]
+
+
+def test_a_cancelled_run_stops_its_effect_and_says_nothing_about_its_service(tmp_path: Path) -> None:
+    reached: list[str] = []
+
+    async def hang(_context: NodeContext) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            reached.append("stopped")
+
+    text = contract(
+        "{node_id: hang, node_type: effect}",
+        rest="error_handling: {circuit_breaker: {failure_threshold: 1}}\n",
+    )
+
+    async def scenario() -> None:
+        host = Host(tmp_path, (effect("hang", hang),))
+        ended = await host.run(text, cancel_after=1)
+        assert ended.error("hang")["code"] == "CANCELLED"
+        assert reached == ["stopped"]
+        assert host.runtime.breakers.state_of("hang") == CLOSED
+
+    run_virtually(scenario())

@@ -1,5 +1,6 @@
 """A contract becomes a plan: what of it is carried over, and what is refused where."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 from podium.expressions.types import DataMap, Reference
 from podium.nodes import NodeCompute, NodeContext, operation
+from podium.nodes.compiling import compile_contract
+from podium.nodes.registry import NodeRegistry
 from podium.plan.plan import Node, NodeBreaker, NodeRetry, Retry
 from tests.unit.node_runs.running import HEAD, Nothing, compiled, contract, effect, problems_of
 
@@ -37,6 +40,7 @@ async def _nothing(_context: NodeContext) -> None: ...
 
 
 Send = effect("send", _nothing)
+ROOT = Path(__file__).parents[3]
 RECEIVE = "{node_id: receive_event, node_type: effect}"
 
 
@@ -144,6 +148,7 @@ def test_a_breaker_that_is_not_enabled_is_none() -> None:
     assert body.breaker is None
 
 
+@pytest.mark.rule("RO07")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -188,6 +193,7 @@ def test_a_problem_is_reported_where_it_is(text: str, expected: str) -> None:
     assert expected in problem
 
 
+@pytest.mark.rule("RO07")
 def test_every_problem_is_reported_in_one_reading() -> None:
     text = contract(
         "{node_id: a, node_type: effect}",
@@ -204,6 +210,7 @@ def test_every_problem_is_reported_in_one_reading() -> None:
     ]
 
 
+@pytest.mark.rule("RO07")
 def test_a_step_of_a_cycle_and_one_behind_it_are_told_apart() -> None:
     text = contract(
         "{node_id: a, node: send, node_type: effect, depends_on: [b]}",
@@ -239,3 +246,28 @@ def test_the_same_contract_gives_the_same_plan() -> None:
     plans: list[Any] = [compiled(contract(RECEIVE)) for _ in range(2)]
     assert plans[0] == plans[1]
     assert plans[0].metadata.plan_version == "1.0.0"
+
+
+@pytest.mark.rule("R11")
+def test_keys_without_effect_are_warned_about_and_refused_if_strict() -> None:
+    text = steps_of("{step_name: A, step_type: effect, node: send, skip_on_failure: true, max_memory_mb: 5}")
+    assert [problem.split(" ", 1)[1] for problem in problems_of(text, Send)] == [
+        "E402 'skip_on_failure' has no effect when the contract runs.",
+        "E402 'max_memory_mb' has no effect when the contract runs.",
+    ]
+    assert compiled(text, Send).workflow.block.steps
+    strict = compile_contract(text.encode(), "c.yaml", NodeRegistry((Send,)), strict=True)
+    assert strict.plan is None
+    rules = contract(
+        RECEIVE, rules="retry_delay_ms: 50, synchronization_points: [x], failure_recovery_strategy: RETRY"
+    )
+    assert [problem.split()[2] for problem in problems_of(rules)] == [
+        "'retry_delay_ms'",
+        "'synchronization_points'",
+    ]
+
+
+def test_contracts_of_the_specification_are_refused_only_for_their_nodes() -> None:
+    for path in sorted((ROOT / "examples" / "contracts").glob("*.yaml")):
+        reading = compile_contract(path.read_bytes(), path.name, NodeRegistry())
+        assert {one.code for one in reading.diagnostics if one.severity == "error"} == {"E220"}
