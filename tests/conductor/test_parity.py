@@ -51,7 +51,6 @@ class TestOnTheDecidingWorker(EnginePromises, ExamplePromises):
         return on_deciding_worker
 
 
-@pytest.mark.rule("RO08")
 class TestHandedOut(EnginePromises, ExamplePromises):
     @pytest.fixture
     def engine(self, handed_out: Site) -> Site:

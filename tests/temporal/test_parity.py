@@ -29,7 +29,6 @@ def rotating(
     return site
 
 
-@pytest.mark.rule("RO08")
 class TestTemporal(EnginePromises, ExamplePromises):
     """With a history of any length."""
 

@@ -94,4 +94,6 @@ def scenarios(programs: str) -> dict[str, Scenario]:
     return found
 
 
+# Those that are node contracts.
+CONTRACTS: Final = tuple(_CORPUS.contracts)
 NAMES: Final = (*_CORPUS.in_order, *_CORPUS.at_once, *_CORPUS.signalled, *_CORPUS.contracts)
