@@ -10,6 +10,7 @@ import httpx2
 from podium.engines.conductor.answers import Execution, Task
 from podium.engines.conductor.client import ConductorClient
 from podium.engines.conductor.connection import Connection
+from podium.engines.conductor.definitions import VERSION
 from podium.engines.conductor.names import Names
 from podium.log.ids import RunId
 from podium.log.runs import Run
@@ -56,9 +57,20 @@ class ByHand:
     def pause_execution(self, execution: str) -> float:
         return self._change("PUT", f"{execution}/pause")
 
+    def remove_definitions(self) -> None:
+        """As on a server that has lost its data."""
+        names = self.names()
+        for name in (names.run, names.step_run):
+            self._call("DELETE", f"metadata/workflow/{name}/{VERSION}")
+        for name in (names.decider, names.step):
+            self._call("DELETE", f"metadata/taskdefs/{name}")
+
     def _change(self, method: str, path: str) -> float:
         """When it was made."""
-        url = f"{self._site.server.address}/api/workflow/{path}"
+        return self._call(method, f"workflow/{path}")
+
+    def _call(self, method: str, path: str) -> float:
+        url = f"{self._site.server.address}/api/{path}"
         answer = httpx2.request(method, url, timeout=60)
         assert answer.is_success, (method, url, answer.status_code, answer.text)
         return time.time()

@@ -151,6 +151,23 @@ def test_a_run_whose_execution_is_deleted_continues_and_a_new_one_shows_its_end(
     assert [one[0] for one in by_hand.wishes(run.run_id) if one[0] != "APPROVE"] == expected
 
 
+@pytest.mark.rule("CN01", "CN04")
+@pytest.mark.parametrize("state", ["in progress", "waiting"])
+def test_a_server_that_has_lost_its_data_gets_definitions_and_execution_again(
+    make_site: Callable[..., Site], state: str
+) -> None:
+    site = make_site()
+    by_hand = ByHand(site)
+    site.start_worker("--slots", "4")
+    run = Subject(site, by_hand, state, "lost")
+    first = by_hand.execution_id("lost")
+    by_hand.remove_definitions()
+    by_hand.delete("lost")
+    until(lambda: by_hand.execution_id("lost") != first, "a new execution", _NOTICED)
+    run.let_it_end()
+    run.ends(0, "COMPLETED")
+
+
 @pytest.mark.rule("CN04")
 @pytest.mark.parametrize("how", ["retry", "restart"])
 @pytest.mark.parametrize("end", ["failed", "cancelled"])

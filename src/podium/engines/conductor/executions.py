@@ -16,8 +16,9 @@ from podium.engines.conductor.answers import (
     Task,
 )
 from podium.engines.conductor.client import ConductorClient
-from podium.engines.conductor.definitions import VERSION
+from podium.engines.conductor.definitions import VERSION, register
 from podium.engines.conductor.names import Domain, Names
+from podium.engines.errors import EngineRefused
 from podium.log.events import EventType
 from podium.log.ids import RunId, is_id
 from podium.log.runs import Run
@@ -51,8 +52,13 @@ class Executions:
         await self._start(self._names.step_run, run_id, order, domain)
 
     async def _start(self, name: str, run_id: RunId, order: dict[str, Any], domain: Domain) -> str:
-        domains = domain.tasks(self._names)
-        return await self._client.start(name, VERSION, correlation_id=run_id, order=order, domains=domains)
+        domains, start = domain.tasks(self._names), self._client.start
+        try:
+            return await start(name, VERSION, correlation_id=run_id, order=order, domains=domains)
+        except EngineRefused:
+            # A server that has lost its data has no definitions, either.
+            await register(self._client, self._names)
+            return await start(name, VERSION, correlation_id=run_id, order=order, domains=domains)
 
     async def open_steps(self, run_id: RunId) -> set[TaskKey]:
         """The attempts of a run that have an open execution."""
