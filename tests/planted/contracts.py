@@ -13,6 +13,7 @@ _GUARD = "nodes/guarding.py:ActionGuard"
 _TASKS = "runtime/tasks/nodes.py"
 _RUNTIME = "runtime/tasks/node_runtime.py:NodeRuntime"
 _SAFE = "nodes/sanitising.py"
+_CONTEXT = "nodes/orchestrator.py:_build_workflow_context"
 
 FAULTS: Final[list[Fault]] = [
     # --- classes ----------------------------------------------------------------------------------
@@ -20,13 +21,23 @@ FAULTS: Final[list[Fault]] = [
         "RO01",
         "an async operation of a reducer is accepted",
         drop(f"{_BASE}:_operation", "if cls.is_pure and (...): ..."),
-        drop("nodes/purity.py:impurity_of", "if inspect.iscoroutinefunction(method) or ...: ..."),
+        drop("nodes/purity.py:_impurity_in", "if inspect.iscoroutinefunction(method) or ...: ..."),
     ),
     fault("RO01", "a port in a reducer is accepted", body("nodes/purity.py:_is_port", "return False")),
     fault(
         "RO01",
         "the world in a reducer is accepted",
         swap("nodes/purity.py:_impure_name", "outermost in _WORLD", "False"),
+    ),
+    fault(
+        "RO01",
+        "what a reducer is mixed with is not looked at",
+        swap("nodes/purity.py:impurity_of", "cls.__mro__", "cls.__mro__[:1]"),
+    ),
+    fault(
+        "RO01",
+        "a reducer may read the clock",
+        swap("nodes/purity.py:_impure_name", "any(...) and attributes & _READS_A_CLOCK", "False"),
     ),
     # --- what nodes are given ---------------------------------------------------------------------
     fault("RO02", "nodes get no event", swap(f"{_CALL}.input", "self._event", "{}")),
@@ -147,7 +158,21 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "R08",
         "a probe that succeeds does not close the breaker",
-        body(f"{_BREAKER}:succeeded", "return _state"),
+        body(f"{_BREAKER}:succeeded", "return state"),
+    ),
+    fault(
+        "R08",
+        "a call that passed before the breaker opened closes it",
+        swap(f"{_BREAKER}:succeeded", "state if is_late else CLOSED", "CLOSED"),
+    ),
+    fault(
+        "R08",
+        "a call that passed before the breaker opened counts as the probe",
+        swap(
+            f"{_BREAKER}:abandoned",
+            "replace(state, is_probing=False) if admission == 'probe' else state",
+            "CLOSED",
+        ),
     ),
     fault(
         "R08",
@@ -178,5 +203,26 @@ FAULTS: Final[list[Fault]] = [
         "RO08",
         "workers of other engines have no nodes",
         drop("wiring.py:_worker_parts", "nodes=node_runtime"),
+    ),
+    # --- the context of a workflow ----------------------------------------------------------------
+    fault(
+        "CX1",
+        "the metadata is not copied",
+        swap(_CONTEXT, "dict(input_data.metadata)", "input_data.metadata"),
+    ),
+    fault(
+        "CX2",
+        "workflow_id is not a text",
+        swap(_CONTEXT, "str(input_data.workflow_id)", "input_data.workflow_id"),
+    ),
+    fault(
+        "CX3",
+        "execution_mode is not a text",
+        swap(_CONTEXT, "input_data.execution_mode.value", "input_data.execution_mode"),
+    ),
+    fault(
+        "CX4",
+        "the metadata wins over the keys of the system",
+        swap(_CONTEXT, "return context", "return {**context, **input_data.metadata}"),
     ),
 ]

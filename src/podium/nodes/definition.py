@@ -1,8 +1,8 @@
 """What a node contract declares: the workflow definition and its steps.
 
 Names, defaults, bounds and configurations are those of the specification. Some fields are *reserved*: they
-are kept through a round trip and nothing reads them. A reserved field that nobody set and that has no value
-is left out of dumps, so that a document comes back as it was written.
+are kept through a round trip and the executor does not read them. A reserved field that was not set and has no
+value is left out of dumps, so that a document comes back as it was written.
 """
 
 import re
@@ -62,7 +62,7 @@ class _WithReservedFields(BaseModel):
 
 
 class ModelWorkflowNode(BaseModel):
-    """A node of the execution graph: declared for code generation, never read by the executor."""
+    """A node of the execution graph: carried out by runs, never read by the executor."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -75,7 +75,7 @@ class ModelWorkflowNode(BaseModel):
 
 
 class ModelExecutionGraph(BaseModel):
-    """Declared for contract generation only; steps and their dependencies decide what runs."""
+    """What a run carries out if the contract has no steps; `execute_workflow` never reads it."""
 
     model_config = ConfigDict(extra="ignore", use_enum_values=False, validate_assignment=True)
 
@@ -84,7 +84,7 @@ class ModelExecutionGraph(BaseModel):
 
 
 class ModelCoordinationRules(BaseModel):
-    """Rules for coordination. All of them are declarations without effect in this version."""
+    """Rules for coordination. Runs apply them (docs/nodes.md); `execute_workflow` reads none of them."""
 
     model_config = ConfigDict(extra="ignore", use_enum_values=False, validate_assignment=True)
 

@@ -48,7 +48,9 @@ class NodeRegistry:
         """None if it is unknown. Raises `NodeNotAvailable` if its package cannot be loaded."""
         found = self._classes.get((node_type, name))
         if found is None and name in self._by_name():
-            for cls in map(_load, self._by_name().pop(name)):
+            loaded = [_load(entry) for entry in self._by_name()[name]]
+            del self._by_name()[name]
+            for cls in loaded:
                 self._classes.setdefault((cls.node_type, cls.name), cls)
             found = self._classes.get((node_type, name))
         return found

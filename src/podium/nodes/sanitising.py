@@ -13,6 +13,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import ErrorDetails
 
 from podium.errors import PodiumError
@@ -63,9 +64,12 @@ def _described(error: ErrorDetails, known: frozenset[str]) -> str:
 
 
 def _field_names(model: type[BaseModel]) -> frozenset[str]:
-    """The names of all fields of a model and of those inside it."""
-    names: set[str] = set()
-    schema = model.model_json_schema()
+    """The names of all fields of a model and of those inside it, as far as its schema shows them."""
+    names: set[str] = set(model.model_fields)
+    try:
+        schema = model.model_json_schema()
+    except PydanticInvalidForJsonSchema:
+        return frozenset(names)
     for part in (schema, *schema.get("$defs", {}).values()):
         names.update(part.get("properties", {}))
     return frozenset(names)

@@ -1,8 +1,10 @@
 """What a node class may be: the rules of its type hold when its module is imported."""
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 from pydantic import BaseModel
@@ -79,6 +81,57 @@ def test_a_reducer_that_asks_the_world_cannot_be_imported() -> None:
         class Reading(NodeCompute):
             def _lines(self) -> list[str]:
                 return [line for line in open("x")]  # noqa: C416, PTH123
+
+
+class Door:
+    open = True
+
+
+class ClockMixin:
+    def stamp(self) -> datetime:
+        return datetime.now(UTC)
+
+
+@pytest.mark.rule("RO01")
+def test_a_reducer_that_reads_a_clock_or_draws_an_id_cannot_be_imported() -> None:
+    with pytest.raises(InvalidNode, match="uses the clock of datetime"):
+
+        class Clocked(NodeReducer):
+            def _time(self) -> datetime:
+                return datetime.now(UTC)
+
+    with pytest.raises(InvalidNode, match="'stamp' uses the clock of datetime"):
+
+        class Mixed(ClockMixin, NodeReducer):
+            pass
+
+    with pytest.raises(InvalidNode, match="uses random ids of uuid4"):
+
+        class Drawing(NodeCompute):
+            def _id(self) -> UUID:
+                return uuid4()
+
+
+@pytest.mark.rule("RO01")
+def test_an_annotation_that_is_a_text_is_read_too() -> None:
+    with pytest.raises(InvalidNode, match="'clock' names a port"):
+
+        class Quoted(NodeReducer):
+            clock: "Clock | None" = None
+
+
+def test_what_only_looks_like_the_world_is_accepted() -> None:
+    class Fine(NodeReducer):
+        name = "fine"
+
+        @operation
+        def reduce(self, data: Nothing, context: NodeContext) -> Nothing:
+            assert Door().open
+            assert context.now > datetime.min.replace(tzinfo=UTC)
+            assert UUID(int=0) != UUID(int=1)
+            return data
+
+    assert list(Fine.operations) == ["reduce"]
 
 
 @pytest.mark.rule("RO01")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from podium.nodes import EffectExecutionError, NodeContext
-from podium.nodes.breaker import phase_of
+from podium.nodes.breaker import CLOSED, abandoned, admit, failed, phase_of, succeeded
 from podium.plan.plan import NodeBreaker
 from podium.testing.virtual_time import run_virtually
 from tests.unit.node_runs.running import Host, Work, contract, effect
@@ -158,6 +158,23 @@ def test_only_one_probe_passes_while_the_breaker_is_half_open(tmp_path: Path) ->
         assert calls == [0, 7000]
 
     run_virtually(scenario())
+
+
+@pytest.mark.rule("R08")
+def test_a_call_that_passed_before_the_breaker_opened_neither_closes_it_nor_ends_its_probe() -> None:
+    settings = NodeBreaker(failures=1, reset=60)
+    state, call = admit(CLOSED, settings, 0)
+    opened = failed(state, call, settings, 1)
+    assert (call, opened.opened_at) == ("call", 1)
+    assert succeeded(opened, call) == opened
+    assert failed(opened, call, settings, 30) == opened
+    probing, probe = admit(opened, settings, 61)
+    assert probe == "probe"
+    for late in (succeeded(probing, call), failed(probing, call, settings, 62), abandoned(probing, call)):
+        assert late == probing
+    assert succeeded(probing, probe) == CLOSED
+    # A probe that says nothing about the service makes room for the next one.
+    assert admit(abandoned(probing, probe), settings, 62)[1] == "probe"
 
 
 @pytest.mark.rule("R08")

@@ -39,17 +39,18 @@ class NodeRuntime:
         breaker = body.breaker
         if breaker is None:
             return await self._with_tries(body, call)
-        if not self.breakers.admit(service, breaker, self.clock.elapsed()):
+        admission = self.breakers.admit(service, breaker, self.clock.elapsed())
+        if admission == "refused":
             raise CircuitOpen
         try:
             result = await self._with_tries(body, call)
         except BaseException as error:
             if is_transient(error) or (isinstance(error, asyncio.CancelledError) and is_late()):
-                self.breakers.failed(service, breaker, self.clock.elapsed())
+                self.breakers.failed(service, admission, breaker, self.clock.elapsed())
             else:
-                self.breakers.abandoned(service)
+                self.breakers.abandoned(service, admission)
             raise
-        self.breakers.succeeded(service)
+        self.breakers.succeeded(service, admission)
         return result
 
     async def _with_tries(self, body: Node, call: Callable[[], Awaitable[object]]) -> object:
