@@ -26,7 +26,8 @@ def contract() -> None:
     """Check node contracts and see what they do.
 
     A contract declares a workflow of nodes: `workflow_coordination:` with its definition and, beside it,
-    `steps:`. See examples/contracts for complete ones, and `podium schema contract` for your editor.
+    `steps:`. See examples/contracts for complete ones, and `podium schema contract` for your editor. `podium run`
+    carries out a contract with installed nodes; these commands show what the specification's executor makes of it.
     """
 
 

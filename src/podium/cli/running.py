@@ -72,7 +72,7 @@ def run(
     signature: str | None,
     **options: Unpack[Options],
 ) -> int:
-    """Run the workflow FILE ('-' is standard input) and wait for its end.
+    """Run the workflow or node contract FILE ('-' is standard input) and wait for its end.
 
     The run is kept in runs/<run id>: state.json, logs, artifacts. Press Ctrl-C once to cancel it, twice to kill it.
 

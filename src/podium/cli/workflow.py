@@ -47,7 +47,7 @@ def validate(
     engine: str | None,
     workspace: Path | None,
 ) -> int:
-    """Report every problem of each workflow FILE ('-' is standard input).
+    """Report every problem of each workflow or node contract FILE ('-' is standard input).
 
     Nothing runs. Names, targets, references, types, secrets and loops are checked, and each problem is shown
     at its line and column with what to write instead.

@@ -32,7 +32,7 @@ def graph_nodes(root: tree.Node, problems: ContractProblems) -> list[FoundNode]:
         found.append((index, node))
     # A node that could not be read may be the one that others name.
     is_complete = all(node is not None for _, node in read)
-    known = [node.node_id for _, node in found]
+    known = {node.node_id: None for _, node in found}
     needed = [_dependencies(index, node, known, problems, report=is_complete) for index, node in found]
     _check_order(found, needed, problems)
     return [(index, node, names) for (index, node), names in zip(found, needed, strict=True)]
@@ -54,7 +54,7 @@ def _read(index: int, item: tree.Node, problems: ContractProblems) -> GraphNode 
 
 
 def _dependencies(
-    index: int, node: GraphNode, known: list[str], problems: ContractProblems, *, report: bool
+    index: int, node: GraphNode, known: dict[str, None], problems: ContractProblems, *, report: bool
 ) -> list[str]:
     key = "depends_on" if node.depends_on is not None else "dependencies"
     names = node.depends_on if node.depends_on is not None else node.dependencies or []
@@ -63,7 +63,7 @@ def _dependencies(
         if name in known:
             kept.append(name)
         elif report:
-            problems.unknown_graph_node((*GRAPH, index, key, place), node.node_id, name, known)
+            problems.unknown_graph_node((*GRAPH, index, key, place), node.node_id, name, list(known))
     return kept
 
 

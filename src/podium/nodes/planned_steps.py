@@ -82,7 +82,7 @@ def _from_steps(
                 step.timeout_ms,
                 step.retry_count if "retry_count" in step.model_fields_set else None,
                 step.error_action,
-                False,
+                chosen.allow_failure,
                 step.priority,
             )
         )

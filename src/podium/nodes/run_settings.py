@@ -72,6 +72,9 @@ class StepNode(BaseModel):
     node: str | None = Field(default=None, description="Name of the node; by default the step's own")
     operation: str | None = Field(default=None, description="Operation of the node, if it has several")
     config: dict[str, Any] = Field(default_factory=dict, description="Given to the node")
+    allow_failure: bool = Field(
+        default=False, description="Steps that depend on it run although it failed, and the run may succeed"
+    )
 
 
 class RunStep(StepNode, ModelWorkflowStep):
@@ -89,7 +92,6 @@ class GraphNode(StepNode):
     timeout_ms: int = Field(default=30000, ge=100, le=300000)
     retry_count: int | None = Field(default=None, ge=0, le=10)
     error_action: Literal["stop", "continue", "retry", "compensate"] = "stop"
-    allow_failure: bool = False
     priority: int = Field(default=100, ge=1, le=1000)
 
 

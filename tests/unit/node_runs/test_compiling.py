@@ -83,7 +83,7 @@ def test_the_nodes_of_the_graph_are_the_steps_when_there_are_no_others() -> None
 def test_what_steps_and_nodes_say_is_carried_over() -> None:
     written = (
         "timeout_ms: 1500, retry_count: 2, error_action: continue, enabled: false, priority: 7, "
-        "node: send, operation: act"
+        "node: send, operation: act, allow_failure: true"
     )
     from_graph = compiled(contract(f"{{node_id: A, node_type: effect, {written}}}"), Send).workflow
     from_steps = compiled(
@@ -92,6 +92,7 @@ def test_what_steps_and_nodes_say_is_carried_over() -> None:
     for workflow in (from_graph, from_steps):
         step = workflow.block.steps[0]
         assert (step.timeout, step.error_action, step.when) == (1.5, "continue", False)
+        assert step.allow_failure
         assert step.retry == Retry(attempts=3, delay=0)
         assert isinstance(step.body, Node)
         assert step.body.priority == 7
