@@ -28,10 +28,13 @@ _WAIT_SECONDS: Final = 0.2
 _READ_BYTES: Final = 4 * 1024 * 1024
 
 
-class _Line(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+_NO_VALUE: Final = msgspec.Raw()
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
     key: str | None = None
     headers: dict[str, str] = {}
-    value: msgspec.Raw | None = None
+    value: msgspec.Raw = _NO_VALUE
     base64: str | None = None
 
 
@@ -144,13 +147,20 @@ class JsonTopicsSource:
         new.rename(self._place)
 
     async def bury(self, message: Incoming, code: str) -> None:
-        line = _encode_parts(message.key, (*message.headers, *dead_headers(message, code)), message.value)
-        await asyncio.to_thread(append_lines, _file_of(self._folder, self._topic + DEAD_SUFFIX), line)
+        headers = (*message.headers, *dead_headers(message, code))
+        dead = (self._topic + DEAD_SUFFIX, message.key, headers, message.value)
+        await asyncio.to_thread(append_message, self._folder, *dead)
 
     async def close(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def append_message(
+    folder: Path, topic: str, key: bytes | None, headers: Iterable[tuple[str, bytes]], value: bytes
+) -> None:
+    append_lines(_file_of(folder, topic), _encode_parts(key, headers, value))
 
 
 def check_folder(folder: Path) -> None:
@@ -169,14 +179,14 @@ def _encode(message: Message) -> bytes:
 
 
 def _encode_parts(key: bytes | None, headers: Iterable[tuple[str, bytes]], value: bytes) -> bytes:
-    line = _Line(
-        key=key.decode(errors="replace") if key is not None else None,
-        headers={name: text.decode(errors="replace") for name, text in headers},
-    )
+    line: dict[str, Any] = {
+        "key": key.decode(errors="replace") if key is not None else None,
+        "headers": {name: text.decode(errors="replace") for name, text in headers},
+    }
     if _is_json_line(value):
-        line.value = msgspec.Raw(value)
+        line["value"] = msgspec.Raw(value)
     else:
-        line.base64 = b64encode(value).decode()
+        line["base64"] = b64encode(value).decode()
     return msgspec.json.encode(line) + b"\n"
 
 
@@ -193,7 +203,7 @@ def _decode(topic: str, number: int, line: bytes) -> Incoming:
     facts: dict[str, Any] = {"topic": topic, "partition": 0, "offset": number}
     try:
         read = msgspec.json.decode(line, type=_Line)
-        value = bytes(read.value) if read.value is not None else b64decode(read.base64 or "", validate=True)
+        value = bytes(read.value) or b64decode(read.base64 or "", validate=True)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, ValueError):
         return Incoming(**facts, key=None, value=line.rstrip(b"\n"))
     headers = tuple((name, text.encode()) for name, text in read.headers.items())

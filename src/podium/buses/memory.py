@@ -8,6 +8,7 @@ from typing import Final
 from podium.buses.dead_letters import dead_headers
 from podium.log.events import EventRecord
 from podium.log.messages import DEAD_SUFFIX, Message, event_message, published_messages
+from podium.ports.bus import TopicRefused
 from podium.ports.events_in import Incoming
 
 _WAIT_SECONDS: Final = 0.2
@@ -83,6 +84,8 @@ class MemorySource:
         self._next = 0
 
     async def open(self) -> None:
+        if self._topic not in self._topics.topics:
+            raise TopicRefused(f"topic {self._topic!r} does not exist; create it")
         self._topics.members[self._place] = self
         self._next = self._topics.committed.get(self._place, 0)
 

@@ -148,6 +148,7 @@ _COMMANDS: Final = {
     "events": ("podium.cli.events", "events", "Print the events of a run, also as they come."),
     "outbox": ("podium.cli.outbox", "outbox", "Look at events on their way to a bus."),
     "worker": ("podium.cli.worker", "worker", "Carry out runs for a Temporal server."),
+    "bus": ("podium.cli.bus", "bus", "Start runs by messages of a bus."),
     "relay": ("podium.cli.relay", "relay", "Deliver events to a bus."),
     "store": ("podium.cli.store", "store", "Look after the store."),
     "access": ("podium.cli.access", "access", "See who may do what."),

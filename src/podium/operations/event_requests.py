@@ -1,0 +1,70 @@
+"""What a message asks for: a run with its body as inputs, and an id that is the same when it is delivered again.
+
+The run id is derived from the message, so the store decides whether its run exists already, whatever crashed. A
+message that can never start a run is poison: it is put aside with a code, and never tried again.
+"""
+
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from podium.log.runs import Run
+from podium.operations.inputs import check_inputs
+from podium.ports.engine import RunRequest
+from podium.ports.events_in import Incoming
+
+MAX_BYTES: Final = 256 * 1024
+_MAX_NAME: Final = 60
+# In the metadata of a run: which group started it.
+_LISTENER: Final = "listener"
+
+
+class Poison(Exception):
+    """A message that can start no run; `code` says why, without any of its content."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def request_for(message: Incoming, template: RunRequest, group: str) -> RunRequest:
+    """Raises `Poison`, and `InvalidInput` for inputs that the workflow does not accept."""
+    plan = template.plan
+    return replace(
+        template,
+        inputs=check_inputs(_body_of(message), plan.workflow),
+        run_id=run_id_for(message, plan.metadata.plan_id, group),
+        engine_facts={_LISTENER: {"group": group, "topic": message.topic}},
+    )
+
+
+def run_id_for(message: Incoming, plan_id: str, group: str) -> str:
+    """By the id that the message has; else by its place, which a topic that was made again has with another time."""
+    event_id = message.header("event_id")
+    if event_id:
+        identity = ["event", event_id]
+    else:
+        content = sha256(message.value).hexdigest()
+        identity = ["place", str(message.partition), str(message.offset), str(message.timestamp), content]
+    digest = sha256("|".join([group, message.topic, *identity]).encode(errors="replace")).hexdigest()
+    return f"{plan_id[:_MAX_NAME]}-{digest[:24]}"
+
+
+def was_started_by(run: Run, group: str) -> bool:
+    facts = msgspec.json.decode(run.metadata)
+    listener = facts.get(_LISTENER) if isinstance(facts, dict) else None
+    return isinstance(listener, dict) and listener.get("group") == group
+
+
+def _body_of(message: Incoming) -> dict[str, Any]:
+    if len(message.value) > MAX_BYTES:
+        raise Poison("EVENT_TOO_LARGE")
+    try:
+        body = msgspec.json.decode(message.value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Poison("EVENT_NOT_JSON") from None
+    if not isinstance(body, dict):
+        raise Poison("EVENT_NOT_AN_OBJECT")
+    return body
