@@ -71,6 +71,18 @@ FAULTS: Final[list[Fault]] = [
     ),
     # --- actions ----------------------------------------------------------------------------------
     fault("RO05", "the lease is not checked", drop(f"{_GUARD}.check", "if not lease_holds: ...")),
+    fault(
+        "RO05",
+        "the lease of a worker is not the one that is checked",
+        drop(
+            "runtime/engine_attempt.py:EngineAttempt._work", "run.run_tasks.attempt_leases[self._key] = ..."
+        ),
+    ),
+    fault(
+        "RO05",
+        "the lease of a driver is not the one that is checked",
+        drop("engines/local.py", "tasks.lease_holds = driver.is_leased"),
+    ),
     fault("RO05", "the epoch is not compared", drop(f"{_GUARD}.check", "raise EpochConflict")),
     fault(
         "RO05",

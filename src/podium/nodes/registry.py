@@ -12,6 +12,7 @@ from podium.errors import PodiumError
 from podium.nodes.base import Node, port_types
 from podium.nodes.built_in import BUILT_IN
 from podium.nodes.orchestrator import NodeOrchestrator
+from podium.nodes.sanitising import raised_at
 from podium.text import typed_reason
 
 GROUP: Final = "podium.nodes"
@@ -102,7 +103,7 @@ def _load(entry: EntryPoint) -> NodeClass:
         loaded = entry.load()
     # SystemExit, too: some packages leave when something of theirs is missing.
     except (Exception, SystemExit) as error:
-        raise NodeNotAvailable(f"{where} cannot be loaded: {typed_reason(error)}; fix the package") from error
+        raise NodeNotAvailable(f"{where} cannot be loaded: {_reason(error)}; fix the package") from error
     if not (isinstance(loaded, type) and issubclass(loaded, Node | NodeOrchestrator) and loaded.node_type):
         raise NodeNotAvailable(
             f"{where} is not a node: derive it from NodeEffect, NodeCompute or NodeReducer"
@@ -112,3 +113,11 @@ def _load(entry: EntryPoint) -> NodeClass:
             f"{where} has the name {loaded.name!r}; entry point and class need the same name"
         )
     return loaded
+
+
+def _reason(error: BaseException) -> str:
+    """The text of what is wrong with the code; of any other error, which may say anything, only where it was raised."""
+    if isinstance(error, PodiumError | ImportError | AttributeError | SyntaxError):
+        return typed_reason(error)
+    where = raised_at(error)
+    return f"{type(error).__name__}{f' at {where}' if where else ''}"

@@ -42,7 +42,7 @@ def safe_message(error: BaseException, *, node: str, operation: str, correlation
     """What a log may say about the error."""
     kind = type(error).__name__
     shown = kind if _CLASS.fullmatch(kind) else "an error"
-    where = _raised_at(error)
+    where = raised_at(error)
     return (
         f"operation {operation!r} of node {node!r} failed with {shown}{f' at {where}' if where else ''} "
         f"({safe_code(error)}); correlation id {correlation_id}"
@@ -75,7 +75,7 @@ def _field_names(model: type[BaseModel]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _raised_at(error: BaseException) -> str | None:
+def raised_at(error: BaseException) -> str | None:
     """File and line of the innermost frame; a file with an unusual name is not shown."""
     frames: Iterable[Any] = [*walk_tb(error.__traceback__)]
     for frame, line in reversed([*frames]):

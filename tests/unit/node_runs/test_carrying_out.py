@@ -24,6 +24,7 @@ from podium.nodes.breaker import CLOSED
 from podium.nodes.contract import read_contract
 from podium.nodes.enums import EnumActionType
 from podium.plan.plan import Block, Node, Step, Workflow
+from podium.runtime.drive import Driver
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.nodes import NodeTasks
@@ -319,3 +320,17 @@ def test_a_cancelled_run_stops_its_effect_and_says_nothing_about_its_service(tmp
         assert host.runtime.breakers.state_of("hang") == CLOSED
 
     run_virtually(scenario())
+
+
+@pytest.mark.rule("RO05")
+def test_a_driver_without_its_lease_does_not_act(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    async def act(context: NodeContext) -> None:
+        calls.append(context.attempt)
+
+    lapsed = iter([False, True])
+    monkeypatch.setattr(Driver, "is_leased", lambda self: next(lapsed))
+    ended = run(tmp_path, contract("{node_id: act, node_type: effect}"), effect("act", act))
+    assert ended.error("act")["code"] == "LEASE_EXPIRED"
+    assert (ended.run.exit_code, calls) == (0, [2])

@@ -1,7 +1,9 @@
 """What a node class may be: the rules of its type hold when its module is imported."""
 
+import sys
 import time
 from datetime import UTC, datetime
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -194,6 +196,37 @@ def test_nodes_are_found_by_name_and_type() -> None:
     assert nodes.instance("effect", "send") is nodes.instance("effect", "send")
     with pytest.raises(NodeNotAvailable, match="the compute node 'send' is not installed here"):
         nodes.instance("compute", "send")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "raise ValueError('postgresql://app:s3cret@10.1.2.3')",
+            "cannot be loaded: ValueError at broken_node.py:1;",
+        ),
+        ("import no_such_library", "No module named 'no_such_library'"),
+        ("raise SystemExit('s3cret')", "cannot be loaded: SystemExit at broken_node.py:1"),
+        ("Thing = 7", "is not a node"),
+        ("from podium.nodes.built_in import ReceiveEvent as Thing", "has the name 'receive_event'"),
+        ("", "cannot be loaded: AttributeError"),
+    ],
+)
+def test_a_package_that_cannot_be_loaded_says_why_without_its_texts(
+    text: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_node.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_node", raising=False)
+    entry = EntryPoint("thing", "broken_node:Thing", "podium.nodes")
+    nodes = NodeRegistry(installed=lambda: [entry])
+    assert "thing" in nodes.names()
+    for _ in range(2):
+        with pytest.raises(NodeNotAvailable) as raised:
+            nodes.find("effect", "thing")
+        assert expected in str(raised.value)
+        assert "s3cret" not in str(raised.value)
+    sys.modules.pop("broken_node", None)
 
 
 def test_the_rules_are_checked_when_a_module_is_imported(

@@ -24,6 +24,7 @@ from podium.runtime.attempts import Attempts
 from podium.runtime.hosted_runs import HostedRuns
 from podium.stores.sqlite import SqliteStore
 from podium.stores.sqlite.clock import BootClock
+from podium.wiring import node_runtime
 
 LEASE = timedelta(seconds=5)
 
@@ -75,17 +76,22 @@ def local_parts(store: Store, folder: Path) -> LocalParts:
         artifacts=LocalArtifacts,
         providers=ProviderDirectory,
         recordings=None,
+        nodes=node_runtime,
     )
 
 
 @asynccontextmanager
-async def started_run(folder: Path, *steps: Mapping[str, Any], **top: Any) -> AsyncIterator[Worked]:
+async def started_run(
+    folder: Path, *steps: Mapping[str, Any], contract: str | None = None, **top: Any
+) -> AsyncIterator[Worked]:
+    """Of these steps, or of a node contract."""
     from podium.engines.creation import create_run
 
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
     folder.joinpath("runs").mkdir(exist_ok=True)
     source = json.dumps({"version": "2.0", "name": "w", **top, "steps": list(steps)}).encode()
+    source = contract.encode() if contract is not None else source
     reading = load_workflow(source, "w.yaml", workspace=workspace, missing_is_error=True)
     assert reading.plan is not None, [str(one) for one in reading.diagnostics]
     store = await SqliteStore.open(folder / "runs" / "podium.db")
