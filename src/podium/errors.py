@@ -27,6 +27,8 @@
     ├── BusUnavailable               ports/bus.py                    the bus does not answer; what waits is kept
     ├── BusRefused                   ports/bus.py                    credentials or settings that the bus refuses
     ├── TopicRefused                 ports/bus.py                    a topic that is missing or not allowed
+    ├── CatalogUnavailable           ports/catalog.py                a catalog of nodes cannot be reached
+    ├── RevisionConflict             ports/catalog.py                a registration has changed since it was read
     ├── SecretNotFound               ports/secrets.py                the configured source of a secret has no value
     ├── SecretProviderFailed         ports/secrets.py                a source of secrets failed or gave no usable value
     ├── ProviderMisconfigured        ports/provider.py               a setting that cannot work, or a missing variable

@@ -21,6 +21,7 @@ from tests.planted import (
     nodes_tables,
     operating,
     plans,
+    registration,
     runs,
     signals,
     signing,
@@ -49,6 +50,7 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "changing": changing.FAULTS,
     "signing": signing.FAULTS,
     "contracts": contracts.FAULTS,
+    "registration": registration.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
 SAMPLE_SIZE: Final = 24

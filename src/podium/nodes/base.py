@@ -15,7 +15,7 @@ The input model has the fields it wants among `event`, `config`, `outputs` and `
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeGuard, TypeVar, get_type_hints
 
@@ -111,6 +111,17 @@ class Node:
     # Of a pure node that takes long: it runs in a thread, so that others continue and its timeout holds.
     in_thread: ClassVar[bool] = False
     operations: ClassVar[dict[str, Operation]] = {}
+    # What it acts on, by operation, where that differs.
+    services: ClassVar[Mapping[str, str]] = {}
+    # Sections of the contract that it gets as a part of its config.
+    sections: ClassVar[tuple[str, ...]] = ()
+    # Types of events that it takes and publishes; intents that it emits, and those that each operation carries out.
+    consumes: ClassVar[frozenset[str]] = frozenset()
+    publishes: ClassVar[frozenset[str]] = frozenset()
+    emits: ClassVar[frozenset[str]] = frozenset()
+    executes: ClassVar[Mapping[str, frozenset[str]]] = {}
+    # Protocols that it implements.
+    protocols: ClassVar[tuple[type, ...]] = ()
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)

@@ -24,6 +24,8 @@ from podium.nodes.keys_without_effect import warn_about_keys_without_effect
 from podium.nodes.planned_steps import PlannedStep, planned_steps
 from podium.nodes.registry import NodeRegistry
 from podium.nodes.run_settings import ErrorHandling, RunRules
+from podium.nodes.section_checks import SectionChecks
+from podium.nodes.sections import Sections
 from podium.nodes.settled_rules import DEFINITION, settled_rules
 from podium.plan.loading import plan_of
 from podium.plan.plan import Block, Input, Node, NodeBreaker, NodeRetry, Plan, Retry, Step, Workflow
@@ -66,9 +68,12 @@ class _Compiler:
         metadata = self._contract.definition.workflow_metadata
         warn_about_keys_without_effect(self._root, self._problems)
         rules = settled_rules(self._root, metadata, self._problems)
-        steps = planned_steps(self._root, self._contract.steps, self._nodes, self._problems)
+        sections = self._opened.sections or Sections()
+        steps = planned_steps(self._root, self._contract.steps, self._nodes, self._problems, sections)
         if not steps and not self._opened.report.has_errors:
             self._problems.nothing_to_run(DEFINITION)
+        if not self._opened.report.has_errors:
+            SectionChecks(sections, steps, self._nodes, self._problems).check()
         if rules is None or self._opened.report.has_errors:
             return None, {}
         workflow = Workflow(

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import UUID, uuid5
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from podium.language import tree
 from podium.language.diagnostics import Diagnostic, Report, Severity
@@ -31,6 +31,7 @@ from podium.nodes.contract_problems import ContractProblems
 from podium.nodes.definition import ModelWorkflowDefinition, ModelWorkflowStep
 from podium.nodes.errors import EnumCoreErrorCode, ModelOnexError
 from podium.nodes.run_settings import ErrorHandling, RunnableContract
+from podium.nodes.sections import Sections
 from podium.nodes.validation import examine_steps, mode_problems
 
 # Fixed for ever: the ids of steps are derived from them. Steps with and without a name never share an id.
@@ -101,6 +102,8 @@ class OpenedContract:
     # As far as it could be read. Steps with invalid values have placeholders.
     contract: Contract | None = None
     error_handling: ErrorHandling | None = None
+    # None if they cannot be read.
+    sections: Sections | None = None
 
 
 def open_contract(content: bytes, name: str, *, strict: bool = False) -> OpenedContract:
@@ -109,18 +112,21 @@ def open_contract(content: bytes, name: str, *, strict: bool = False) -> OpenedC
         return OpenedContract(document.report, None, None)
     problems = ContractProblems(document.root, document.report, strict=strict)
     reader = _ContractReader(document.root, problems)
-    return OpenedContract(document.report, document.root, problems, reader.read(), reader.error_handling)
+    contract = reader.read()
+    return OpenedContract(
+        document.report, document.root, problems, contract, reader.error_handling, reader.sections
+    )
 
 
 class WorkflowCoordination(BaseModel):
     workflow_definition: ModelWorkflowDefinition
 
 
-class ContractFile(BaseModel):
+class ContractFile(Sections):
     """What is validated as a whole; steps are validated one by one."""
 
     workflow_coordination: WorkflowCoordination
-    steps: list[ModelWorkflowStep] = []
+    steps: list[ModelWorkflowStep] = Field(default_factory=list)
     error_handling: ErrorHandling | None = None
 
 
@@ -130,6 +136,7 @@ class _ContractReader:
         self._problems = problems
         self._workflow_name = ""
         self.error_handling: ErrorHandling | None = None
+        self.sections: Sections | None = None
 
     def read(self) -> Contract | None:
         data = tree.plain(self._root)
@@ -153,6 +160,9 @@ class _ContractReader:
         if isinstance(errors := data.get("error_handling"), dict):
             self.error_handling = validated(ErrorHandling, errors, ("error_handling",), self._problems)
             data = {**data, "error_handling": None}
+        written = {key: value for key, value in data.items() if key in Sections.model_fields}
+        self.sections = validated(Sections, written, (), self._problems)
+        data = {key: value for key, value in data.items() if key not in written}
         file = validated(ContractFile, {**data, "steps": []}, (), self._problems)
         return file.workflow_coordination.workflow_definition if file is not None else None
 

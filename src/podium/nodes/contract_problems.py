@@ -16,6 +16,7 @@ from podium.language.codes import Code
 from podium.language.diagnostics import Report, did_you_mean
 from podium.language.tree import NodePath
 from podium.nodes.definition import ModelExecutionGraph, ModelSemVer
+from podium.nodes.sections import READ_BY_NODES
 from podium.nodes.validation import (
     RESERVED_STEP_TYPE,
     ROUTES,
@@ -144,6 +145,10 @@ class ContractProblems:
             "Add 'steps:' beside 'workflow_coordination:'.",
         )
 
+    def report(self, code: Code, path: NodePath, message: str, hint: str = "") -> None:
+        """A problem whose words are those of its rule."""
+        self._error(code, path, message, hint)
+
     def contradiction(self, path: NodePath, message: str, hint: str) -> None:
         self._error(Code.CONFLICTING_KEYS, path, message, hint)
 
@@ -182,7 +187,16 @@ class ContractProblems:
         self._error(Code.UNKNOWN_KEY, path, f"node {quoted(node)} has no use for a config.", "Remove it.")
 
     def invalid_config(self, path: NodePath, message: str) -> None:
+        path = self._in_section(path)
+        if path in self._reported:
+            return  # several nodes read the same section
         self._error(Code.WRONG_TYPE, path, f"{_called(path)} does not fit the node: {message}.")
+
+    def _in_section(self, path: NodePath) -> NodePath:
+        """A part of a config that the file has as a section of its own."""
+        start = path.index("config") + 1 if "config" in path else len(path)
+        is_section = start < len(path) and path[start] in READ_BY_NODES
+        return path[start:] if is_section and tree.find(self._root, path[: start + 1]) is None else path
 
     def duplicate_node(self, path: NodePath, first: NodePath) -> None:
         node = tree.find(self._root, first)

@@ -14,6 +14,8 @@ from podium.nodes.graph_nodes import GRAPH, graph_nodes
 from podium.nodes.node_choice import choose_node
 from podium.nodes.registry import NodeRegistry
 from podium.nodes.run_settings import GraphNode, StepNode
+from podium.nodes.section_config import with_sections
+from podium.nodes.sections import Sections
 from podium.nodes.validation import ROUTES, order_steps
 from podium.patterns import lazy_pattern
 
@@ -44,17 +46,25 @@ class PlannedStep:
 
 
 def planned_steps(
-    root: tree.Node, steps: Sequence[ModelWorkflowStep], nodes: NodeRegistry, problems: ContractProblems
+    root: tree.Node,
+    steps: Sequence[ModelWorkflowStep],
+    nodes: NodeRegistry,
+    problems: ContractProblems,
+    sections: Sections,
 ) -> list[PlannedStep]:
     """As far as they can be planned; what is wrong with the others is reported."""
     if steps:
         _check_reached(root, steps, problems)
-        return _from_steps(root, steps, nodes, problems)
-    return _from_graph(root, nodes, problems)
+        return _from_steps(root, steps, nodes, problems, sections)
+    return _from_graph(root, nodes, problems, sections)
 
 
 def _from_steps(
-    root: tree.Node, steps: Sequence[ModelWorkflowStep], nodes: NodeRegistry, problems: ContractProblems
+    root: tree.Node,
+    steps: Sequence[ModelWorkflowStep],
+    nodes: NodeRegistry,
+    problems: ContractProblems,
+    sections: Sections,
 ) -> list[PlannedStep]:
     ids = _plan_ids([_file_name(root, index, step) for index, step in enumerate(steps)])
     id_of = {step.step_id: name for step, name in zip(steps, ids, strict=True)}
@@ -65,6 +75,7 @@ def _from_steps(
         if chosen is None or step.step_type not in ROUTES:
             continue
         kind = step.step_type if step.step_type != "parallel" else _CUSTOM
+        chosen = with_sections(chosen, kind, ids[index], place, sections, nodes, problems)
         operation = choose_node(kind, ids[index], chosen, place, nodes, problems) if step.enabled else ""
         if operation is None:
             continue
@@ -100,13 +111,16 @@ def _check_reached(root: tree.Node, steps: Sequence[ModelWorkflowStep], problems
             problems.unreachable_node(("steps", index), _file_name(root, index, step))
 
 
-def _from_graph(root: tree.Node, nodes: NodeRegistry, problems: ContractProblems) -> list[PlannedStep]:
+def _from_graph(
+    root: tree.Node, nodes: NodeRegistry, problems: ContractProblems, sections: Sections
+) -> list[PlannedStep]:
     found = graph_nodes(root, problems)
     ids = _plan_ids([one.node_id for _, one, _ in found])
     id_of = {one.node_id: name for (_, one, _), name in zip(found, ids, strict=True)}
     planned = []
-    for (index, one, needed), step_id in zip(found, ids, strict=True):
+    for (index, written, needed), step_id in zip(found, ids, strict=True):
         place: NodePath = (*GRAPH, index)
+        one = with_sections(written, written.node_type, written.node_id, place, sections, nodes, problems)
         operation = (
             choose_node(one.node_type, one.node_id, one, place, nodes, problems) if one.enabled else ""
         )

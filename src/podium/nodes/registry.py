@@ -25,8 +25,24 @@ class NodeNotAvailable(PodiumError):
     code = "NODE_NOT_AVAILABLE"
 
 
+# Part of Podium, and loaded with the first contract that names one of them.
+_REGISTRATION: Final = tuple(
+    EntryPoint(name, f"podium.nodes.registration.{module}:{cls}", GROUP)
+    for name, module, cls in (
+        ("receive_introspection", "effects", "ReceiveIntrospection"),
+        ("read_projection", "effects", "ReadProjection"),
+        ("evaluate_timeout", "deciding", "EvaluateTimeout"),
+        ("compute_intents", "deciding", "ComputeIntents"),
+        ("node_registry_effect", "effects", "NodeRegistryEffect"),
+        ("aggregate_results", "deciding", "AggregateResults"),
+        ("publish_outcome", "effects", "PublishOutcome"),
+        ("node_registration_orchestrator", "node", "NodeRegistrationOrchestrator"),
+    )
+)
+
+
 def _installed() -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=GROUP))
+    return (*_REGISTRATION, *entry_points(group=GROUP))
 
 
 class NodeRegistry:

@@ -14,6 +14,7 @@ from podium.nodes.definition import (
     ModelWorkflowDefinition,
     ModelWorkflowStep,
 )
+from podium.nodes.sections import Sections
 
 RetriedError: TypeAlias = Literal["EffectExecutionError", "ConnectionError", "TimeoutError"]
 RETRIED_ERRORS: Final[tuple[RetriedError, ...]] = ("EffectExecutionError", "ConnectionError", "TimeoutError")
@@ -117,9 +118,9 @@ class RunCoordination(BaseModel):
     workflow_definition: RunDefinition
 
 
-class RunnableContract(BaseModel):
+class RunnableContract(Sections):
     """All keys that a contract file may have; its JSON Schema is generated from this."""
 
     workflow_coordination: RunCoordination
-    steps: list[RunStep] = []
+    steps: list[RunStep] = Field(default_factory=list)
     error_handling: ErrorHandling | None = None

@@ -104,7 +104,8 @@ class NodeTasks:
         body = call.body
         if body.type != "effect":
             return await work()
-        return await self._runtime.protected(body, node.service or body.node, work, lambda: call.is_late)
+        service = node.services.get(body.operation) or node.service or body.node
+        return await self._runtime.protected(body, service, work, lambda: call.is_late)
 
     def _ended(self, call: NodeCall, running: "asyncio.Future[Any]") -> TaskResult:
         error = running.exception()

@@ -1,0 +1,1 @@
+"""Where nodes are registered: adapters of `ports/catalog.py`."""

@@ -1,0 +1,53 @@
+"""What the registration workflow consists of: a reducer that decides, effects that act.
+
+They are defined together because one produces what the other consumes: the intents. The projection is read by
+`ProtocolProjectionReader`, a port.
+
+Thread safety. Implementations of both protocols are shared by everything that runs in a process:
+
+- `ProtocolReducer`: one instance may reduce several events at the same time, in several threads. States are immutable:
+  return a new one. Keep nothing in the instance that a call changes, no cache either.
+- `ProtocolEffect`: several tasks of one event loop may call `execute_intent` at the same time. Guard shared mutable
+  state with `asyncio.Lock`, and never hold it while waiting for a service. The clients below have to be safe for tasks.
+
+`NodeRegistrationOrchestrator` itself is not thread-safe: one instance serves one workflow at a time.
+"""
+
+from datetime import datetime
+from typing import Protocol, runtime_checkable
+
+from podium.nodes.intents import ModelConsulRegistrationIntent, ModelPostgresUpsertIntent
+from podium.nodes.registration.models.model_intent_execution_result import ModelIntentExecutionResult
+from podium.nodes.registration.models.model_orchestrator_input import RegistrationEvent
+from podium.nodes.registration.models.model_reducer_state import ModelReducerState
+from podium.ports.catalog import ProtocolProjectionReader
+
+__all__ = ["ProtocolEffect", "ProtocolProjectionReader", "ProtocolReducer"]
+
+
+@runtime_checkable
+class ProtocolReducer(Protocol):
+    """Folds an event into the state of its node and says what is to be done about it.
+
+    Deterministic: the same arguments give the same result. Idempotent: the event once more changes nothing. Pure: no
+    input or output, no clock but `now`.
+    """
+
+    def reduce(
+        self, state: ModelReducerState, event: RegistrationEvent, now: datetime
+    ) -> tuple[ModelReducerState, tuple[ModelConsulRegistrationIntent | ModelPostgresUpsertIntent, ...]]: ...
+
+
+@runtime_checkable
+class ProtocolEffect(Protocol):
+    """Carries out an intent. Idempotent: an intent may be carried out again after a crash.
+
+    Raises an error with a code, which never contains anything of the intent.
+    """
+
+    async def execute_intent(
+        self,
+        intent: ModelConsulRegistrationIntent | ModelPostgresUpsertIntent,
+        state: ModelReducerState,
+        change_id: str,
+    ) -> ModelIntentExecutionResult: ...

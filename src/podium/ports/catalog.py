@@ -1,0 +1,199 @@
+"""Where nodes are registered: a service catalog, which others ask for addresses, and a table with two sides.
+
+The table has a row for other systems (`Registration`) and one that decisions are made on (`Projection`). Both change in
+one transaction, conditional on the revision that was read. Every method may be called again with the same arguments
+after a crash.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Literal, Protocol, TypeAlias
+from uuid import UUID
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+
+from podium.errors import PodiumError
+
+NodeType: TypeAlias = Literal["effect", "compute", "reducer", "orchestrator"]
+# What a catalog accepts as metadata: Consul's limits.
+MAX_META: int = 64
+MAX_META_KEY: int = 128
+MAX_META_VALUE: int = 512
+
+
+class CatalogUnavailable(PodiumError, ConnectionError):
+    """A catalog cannot be reached, or failed to answer; the same call may succeed later."""
+
+    code = "CATALOG_UNAVAILABLE"
+
+
+class RevisionConflict(PodiumError):
+    """The projection has changed since it was read."""
+
+    code = "REVISION_CONFLICT"
+
+
+def _is_short(limit: int) -> AfterValidator:
+    def check(text: str) -> str:
+        if len(text.encode()) > limit:
+            raise ValueError(f"longer than {limit} bytes")
+        return text
+
+    return AfterValidator(check)
+
+
+class Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Service(Record):
+    """What the service catalog has of a node."""
+
+    node_id: UUID
+    name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
+    tags: tuple[str, ...] = ()
+    meta: Annotated[
+        dict[Annotated[str, _is_short(MAX_META_KEY)], Annotated[str, _is_short(MAX_META_VALUE)]],
+        Field(max_length=MAX_META),
+    ] = {}
+
+
+class NodeDescription(Record):
+    """What a node said about itself."""
+
+    node_id: UUID
+    node_type: NodeType
+    node_version: str
+    capabilities: dict[str, JsonValue] = {}
+    endpoints: dict[str, str] = {}
+    node_role: str | None = None
+    metadata: dict[str, JsonValue] = {}
+    correlation_id: UUID
+    network_id: str | None = None
+    deployment_id: str | None = None
+    epoch: int | None = Field(default=None, ge=0, lt=2**63)
+    timestamp: AwareDatetime
+
+
+class Registration(Record):
+    """The row that other systems read."""
+
+    node: NodeDescription
+    # A row is kept after its node has expired or was rejected.
+    status: Literal["registered", "retired"]
+
+
+class Projection(Record):
+    """What decisions are made on."""
+
+    node: NodeDescription
+    state: str
+    # Raised by one with each change; 0 before the first.
+    revision: int = Field(default=0, ge=0)
+    # Whether what the state asks for (registered, or removed) is done on each side.
+    consul_applied: bool = False
+    postgres_applied: bool = False
+    # The newest timestamp of an introspection with this content.
+    seen_at: AwareDatetime
+    # When a side was last asked to apply it.
+    applied_at: AwareDatetime | None = None
+    ack_deadline: AwareDatetime | None = None
+    liveness_deadline: AwareDatetime | None = None
+    retry_at: AwareDatetime | None = None
+    # The timestamp of the newest heartbeat.
+    heartbeat_at: AwareDatetime | None = None
+
+    @property
+    def node_id(self) -> UUID:
+        return self.node.node_id
+
+    @property
+    def due_at(self) -> datetime | None:
+        deadlines = (self.ack_deadline, self.liveness_deadline, self.retry_at)
+        return min((one for one in deadlines if one is not None), default=None)
+
+
+class TableChange(Record):
+    """A change of one node's rows."""
+
+    # The same change again is answered with what it stored, and not made twice.
+    change_id: str = Field(min_length=1, max_length=500)
+    projection: Projection
+    # The revision that was read; 0 if there was no projection.
+    expected_revision: int = Field(ge=0)
+    # A change that may have been stored since then although its caller saw it fail.
+    may_follow: str | None = None
+    # None: the row for other systems stays as it is. `retired`: it is marked if it exists, and its content stays.
+    registration: Registration | None = None
+
+
+class DueNode(Record):
+    node_id: UUID
+    deadline: AwareDatetime
+
+
+class Renewal(Record):
+    """A heartbeat, and the deadline that follows from it."""
+
+    node_id: UUID
+    epoch: int = Field(ge=0)
+    timestamp: AwareDatetime
+    deadline: AwareDatetime
+
+
+class ServiceCatalog(Protocol):
+    """Raises `CatalogUnavailable`."""
+
+    async def register(self, service: Service) -> None:
+        """Add the service, or replace what is there under its node id."""
+        ...
+
+    async def deregister(self, node_id: UUID) -> None:
+        """Succeeds if it is not there, too."""
+        ...
+
+    async def services(self) -> list[Service]:
+        """All of them, ordered by node id."""
+        ...
+
+
+class ProtocolProjectionReader(Protocol):
+    """Raises `CatalogUnavailable`."""
+
+    async def read(self, node_id: UUID) -> Projection | None: ...
+
+
+class RegistrationTable(ProtocolProjectionReader, Protocol):
+    """Raises `CatalogUnavailable`."""
+
+    async def write(self, change: TableChange) -> Projection:
+        """Store both rows or neither; returns the projection with its new revision. Raises `RevisionConflict`.
+
+        The liveness deadline of a node that is still in the same state never moves back: it may have been renewed
+        since the projection was read.
+        """
+        ...
+
+    async def unsettle(self, node_id: UUID, retry_at: datetime) -> None:
+        """Both sides have to be applied again: for a caller that acted, and whose change was then refused."""
+        ...
+
+    async def due(self, now: datetime, limit: int) -> list[DueNode]:
+        """Nodes with a deadline at or before `now`, the oldest deadline first."""
+        ...
+
+    async def renew(self, renewals: Sequence[Renewal]) -> int:
+        """Renew nodes that have a liveness deadline, in one statement; returns how many.
+
+        Ignored are an older epoch, a timestamp that is not newer than the last heartbeat, and an earlier deadline. The
+        revision stays.
+        """
+        ...
+
+    async def registrations(self, after: UUID | None, limit: int) -> list[Registration]:
+        """A page of the rows for other systems, ordered by node id."""
+        ...
+
+    async def projections(self, after: UUID | None, limit: int) -> list[Projection]:
+        """A page of the projections, ordered by node id."""
+        ...
