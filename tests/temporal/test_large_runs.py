@@ -111,6 +111,6 @@ def test_a_loop_with_workers_carries_out_every_item_once_and_continues_in_a_new_
     log, found = carry_out(server, tmp_path, plan_of(f"steps:\n{LARGE}{constant(1)}{loop}{sequence_of(3)}"))
     steps = [path for path in ended(log) if path.startswith("all[")]
     assert len(steps) == len(set(steps)) == 150
-    # While it runs there is no moment without an attempt.
-    assert len(found) == 2
+    # An execution is left when no attempt is in progress: after the loop at the latest, on a busy machine also before.
+    assert len(found) >= 2
     assert defects(found, MARK.encode()) == []
