@@ -11,6 +11,7 @@ import pytest
 from podium.log.engines import CONDUCTOR
 from tests.conductor.by_hand import ByHand
 from tests.conductor.site import Site
+from tests.engines.site import until
 
 WAITS = 'version: "2.0"\nname: w\nsteps: [{name: A, command: ["true"]}, {name: Ask, approval: go}]\n'
 
@@ -92,3 +93,17 @@ def test_an_execution_that_is_gone_is_named(site: Site, how: str) -> None:
         by_hand.remove(execution)
         (reason,) = _reasons(site, "r", "execution")
         assert "no execution" in reason
+
+
+@pytest.mark.rule("EN17")
+def test_a_step_that_no_worker_has_a_slot_for_is_named(site: Site) -> None:
+    """In the log it has started; and the worker that decides carries out nothing."""
+    site.start_worker("--slots", "0")
+    site.begin('version: "2.0"\nname: w\nsteps: [{name: A, command: ["true"]}]\n', "r")
+    site.wait_for("r", "StepStarted A")
+    (reason,) = until(lambda: _reasons(site, "r", "slots"), "the step to be handed out")
+    assert "step 'A' waits for a worker with a free slot" in reason
+    shown = site.podium("why", "r", "--store", site.store, "--runs", str(site.runs)).stdout
+    assert "--steps-only" in shown
+    site.start_worker("--steps-only")
+    site.wait_for("r", "RunCompleted")

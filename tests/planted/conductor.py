@@ -53,12 +53,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "CN03",
         "a worker of another domain is enough",
-        swap(f"{_CONDUCTOR}/workers.py:has_worker", "one.domain == domain.name", "True"),
+        swap(f"{_CONDUCTOR}/workers.py:is_polled", "one.domain == domain.name", "True"),
     ),
     fault(
         "CN03",
         "a worker that has ended is enough",
-        swap(f"{_CONDUCTOR}/workers.py:has_worker", "not is_gone(one.worker_id)", "True"),
+        swap(f"{_CONDUCTOR}/workers.py:is_polled", "not is_gone(one.worker_id)", "True"),
     ),
     fault(
         "G37",
@@ -87,7 +87,10 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "CN04",
         "a run that is retried after its end does not end again",
-        drop(f"{_CONDUCTOR}/keeping.py:KeptRuns._keep", "if run.status in TERMINAL: ..."),
+        drop(
+            f"{_CONDUCTOR}/keeping.py:KeptRuns._keep",
+            "if run.status in TERMINAL and run.provider == CONDUCTOR: ...",
+        ),
     ),
     fault(
         "CN04",
@@ -231,5 +234,10 @@ FAULTS: Final[list[Fault]] = [
         "CN21",
         "a repeated order replaces the attempt that is under way",
         swap("runtime/attempts.py:Attempts.perform", "not self._replaces", "False"),
+    ),
+    fault(
+        "CN21",
+        "the timer of a run that waits is known to the server only",
+        drop(f"{_CONDUCTOR}/kept_run.py:KeptRun._park", "await self._remember_timer(loop.next_due())"),
     ),
 ]

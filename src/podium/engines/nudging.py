@@ -4,6 +4,8 @@ A nudge may be lost, so it is repeated as long as the wake-up of the signal is i
 history of the execution, and the server takes only so many: a run that no worker decides about at present (its rules
 are older, say) must not fill its history meanwhile. So the time between two nudges for one wake-up grows. A nudge that
 the server did not take is no nudge.
+
+A run that was given back until a timer is due has a wake-up, too, for the case that its server does not wake it then.
 """
 
 import asyncio
@@ -18,6 +20,8 @@ from podium.machine.following import is_signal_wake_up
 _FIRST_SECONDS: Final = 0.2
 _MAX_SECONDS: Final = 60.0
 _MAX_WAKE_UPS: Final = 1000
+# Of a run that waits for a timer, and that no worker keeps.
+PARKED: Final = "parked|timer"
 
 Key = tuple[RunId, str]
 
@@ -41,7 +45,7 @@ class Nudger:
     async def nudge(self, now: Timestamp, clock: float) -> None:
         """All runs whose wake-ups are due for one. `clock`: in seconds, never set back."""
         due = await self._store.due(now, limit=_MAX_WAKE_UPS, provider=self._provider)
-        keys = [(one.run_id, one.key) for one in due if is_signal_wake_up(one.key)]
+        keys = [(one.run_id, one.key) for one in due if is_signal_wake_up(one.key) or one.key == PARKED]
         self._next = {key: self._next.get(key, (clock, _FIRST_SECONDS)) for key in keys}
         wanted = [key for key in keys if self._next[key][0] <= clock]
         runs = list(dict.fromkeys(run_id for run_id, _ in wanted))

@@ -37,6 +37,7 @@ TASK = Task("task-1", "execution-1", "IN_PROGRESS", input_data={"order": {"runId
 WORKFLOW = b'{"version": "2.0", "name": "w", "steps": [{"name": "Q", "approval": {"message": "Continue?"}}]}'
 NOW = timestamp(datetime(2030, 1, 1, tzinfo=UTC))
 DOMAIN = Domain("q.r1@here", "here")
+NAMES = Names.of_store("0" * 32)
 
 Hook = Callable[[], Awaitable[None]]
 
@@ -99,7 +100,8 @@ class Server:
         return {one: Summary(one, self.status, reason_for_incompletion=self.reason) for one in executions}
 
     async def correlated(self, *_: Any, **__: Any) -> list[Execution]:
-        return [Execution("execution-1", self.status)]
+        domains = DOMAIN.tasks(NAMES)
+        return [Execution("execution-1", self.status, input={"runId": "r1"}, task_to_domain=domains)]
 
     async def retry(self, execution: str) -> bool:
         self.retried.append(execution)
@@ -155,7 +157,7 @@ class Place:
         return Site(
             parts,
             client,
-            Executions(client, Names.of_store("0" * 32)),
+            Executions(client, NAMES),
             DOMAIN,
             Opening(parts, plan_of, CONDUCTOR),
             Attempts(parts, hosted, replaces=False),
@@ -196,9 +198,9 @@ class Place:
 
 
 @asynccontextmanager
-async def place_of(folder: Path) -> AsyncIterator[Place]:
+async def place_of(folder: Path, workflow: bytes = WORKFLOW) -> AsyncIterator[Place]:
     (folder / "runs").mkdir()
-    reading = load_workflow(WORKFLOW, "w.yaml", workspace=folder)
+    reading = load_workflow(workflow, "w.yaml", workspace=folder)
     assert reading.plan is not None
     store = await SqliteStore.open(folder / "runs" / "podium.db")
     try:
@@ -210,7 +212,7 @@ async def place_of(folder: Path) -> AsyncIterator[Place]:
             "r1",
             workspace=folder,
             engine=engine,
-            source=WORKFLOW,
+            source=workflow,
             engine_facts={CONDUCTOR: DOMAIN.facts()},
         )
         await create_run(local_parts(store, folder), request)
@@ -219,9 +221,11 @@ async def place_of(folder: Path) -> AsyncIterator[Place]:
         await store.close()
 
 
-def in_place(folder: Path, scenario: Callable[[Place], Awaitable[None]]) -> None:
+def in_place(
+    folder: Path, scenario: Callable[[Place], Awaitable[None]], *, workflow: bytes = WORKFLOW
+) -> None:
     async def run() -> None:
-        async with place_of(folder) as place:
+        async with place_of(folder, workflow) as place:
             await asyncio.wait_for(scenario(place), 60)
 
     asyncio.run(run())

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from podium.engines.conductor.answers import Execution, Task
@@ -18,6 +19,7 @@ from podium.ports.engine import RunEnded
 
 R1 = RunId("r1")
 DOMAIN = Domain("q.r1@here", "here")
+NAMES = Names.of_store("0" * 32)
 
 
 class Server:
@@ -40,7 +42,12 @@ class Server:
         return {one: self.executions_by_id[one] for one in executions if one in self.executions_by_id}
 
     async def correlated(self, *_: str, **__: bool) -> list[Execution]:
-        return list(self.executions_by_id.values())
+        """As all executions that Podium has started."""
+        domains = DOMAIN.tasks(NAMES)
+        return [
+            msgspec.structs.replace(one, input={"runId": R1}, task_to_domain=domains)
+            for one in self.executions_by_id.values()
+        ]
 
     async def start(self, *_: Any, **__: Any) -> str:
         self._set("new", "RUNNING")
@@ -67,7 +74,7 @@ class Server:
 
 
 def executions_of(server: Server) -> Executions:
-    return Executions(cast("Any", server), Names.of_store("0" * 32))
+    return Executions(cast("Any", server), NAMES)
 
 
 def run_of(status: RunStatus, execution: str) -> Any:

@@ -1,6 +1,7 @@
 """A run on Conductor that waits is no worker's: what happens while a worker gives it back."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -10,9 +11,13 @@ from podium.engines.conductor import kept_run
 from podium.engines.conductor.answers import Task
 from podium.engines.conductor.site import HELD_SECONDS, parked_owner
 from podium.engines.errors import EngineUnavailable
-from tests.unit.engines.conductor_place import TASK, Place, in_place
+from podium.log.leases import WakeUp
+from podium.log.times import timestamp
+from tests.unit.engines.conductor_place import R1, TASK, Place, in_place
 
 A_YEAR = 365 * 86_400
+SOON = timestamp(datetime.now(UTC) + timedelta(minutes=30))
+FAR = timestamp(datetime(2999, 1, 1, tzinfo=UTC))
 
 
 @pytest.mark.rule("CN21")
@@ -157,5 +162,31 @@ def test_a_resumed_run_whose_status_could_not_be_read_is_not_paused_again(
         await place.worker().keep(TASK)
         assert "RunResumed" in await place.types()
         assert (place.signals, place.server.status) == ([], "RUNNING")
+
+    in_place(tmp_path, scenario)
+
+
+@pytest.mark.rule("CN21")
+def test_the_timer_of_a_run_that_is_given_back_is_in_the_store(tmp_path: Path) -> None:
+    """What the server remembers of it can be changed by hand."""
+    question = '{"name": "Q", "approval": {"message": "Continue?", "timeout": 3600}}'
+    workflow = f'{{"version": "2.0", "name": "w", "steps": [{question}]}}'
+
+    async def scenario(place: Place) -> None:
+        await place.worker().keep(TASK)
+        ((_, seconds),) = place.server.given_back
+        assert 3500 < seconds <= 3600
+        assert [one.key for one in await place.store.due(FAR)] == ["parked|timer"]
+        assert await place.store.due(SOON) == []
+
+    in_place(tmp_path, scenario, workflow=workflow.encode())
+
+
+@pytest.mark.rule("CN21")
+def test_the_wake_up_of_a_timer_that_is_not_waited_for_any_more_is_removed(tmp_path: Path) -> None:
+    async def scenario(place: Place) -> None:
+        await place.store.append(R1, [], set_wake_ups=[WakeUp(run_id=R1, key="parked|timer", due=SOON)])
+        await place.worker().keep(TASK)
+        assert await place.store.due(FAR) == []
 
     in_place(tmp_path, scenario)

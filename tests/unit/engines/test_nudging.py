@@ -80,3 +80,14 @@ def test_a_nudge_that_the_server_did_not_take_is_tried_again_as_soon_as_it_answe
     assert site.look(*(tick * 0.25 for tick in range(400))) == []
     site.refused = set()
     assert site.look(100) == ["a"]
+
+
+@pytest.mark.rule("CN21")
+def test_a_run_that_its_server_did_not_wake_for_a_timer_is_nudged() -> None:
+    site = Site()
+    site.wake_ups = [
+        WakeUp(run_id=RunId("a"), key="parked|timer", due=NOW),
+        # Those of the local engine are fired by the process that drives the run.
+        WakeUp(run_id=RunId("b"), key="limit|A", due=NOW),
+    ]
+    assert site.look(0) == ["a"]

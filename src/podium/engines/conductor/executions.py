@@ -60,11 +60,19 @@ class Executions:
             await register(self._client, self._names)
             return await start(name, VERSION, correlation_id=run_id, order=order, domains=domains)
 
-    async def open_steps(self, run_id: RunId) -> set[TaskKey]:
-        """The attempts of a run that have an open execution."""
+    async def open_steps(self, run_id: RunId, domain: Domain) -> set[TaskKey]:
+        """The attempts of a run that have an open execution, which workers of the domain get."""
         found = await self._client.correlated(self._names.step_run, run_id)
-        keys = (attempt_of(one.input) for one in found if one.is_open)
+        mine = [one for one in found if one.task_to_domain.get(self._names.step) == domain.name]
+        keys = (attempt_of(one.input) for one in mine if one.is_open)
         return {(path, attempt) for of_run, path, attempt in filter(None, keys) if of_run == run_id}
+
+    async def untaken_steps(self, run_id: RunId) -> list[str]:
+        """The paths of steps that were handed out, and that no worker has taken yet."""
+        found = await self._client.correlated(self._names.step_run, run_id, tasks=True)
+        untaken = [one for one in found if one.last_task is not None and not one.last_task.poll_count]
+        named = filter(None, (attempt_of(one.input) for one in untaken))
+        return sorted({path for of_run, path, _ in named if of_run == run_id})
 
     async def of_run(self, run: Run) -> Execution | None:
         """The open one, else the newest; None if the server has none."""
@@ -72,9 +80,20 @@ class Executions:
         found = await self._client.execution(known) if known else None
         if found is not None and found.is_open:
             return found
-        others = await self._client.correlated(self._names.run, run.identity.run_id, closed=True)
+        others = await self._others(run)
         is_open = [one for one in others if one.is_open]
         return next(iter(is_open), found) or max(others, key=lambda one: one.create_time, default=None)
+
+    async def _others(self, run: Run) -> list[Execution]:
+        """Those that lead a worker to the run. A forged one may have only the run's correlation id."""
+        run_id, domain = run.identity.run_id, Domain.of_run(run)
+        found = await self._client.correlated(self._names.run, run_id, closed=True)
+        return [
+            one
+            for one in found
+            if run_of(one.input) == run_id
+            and (domain is None or one.task_to_domain.get(self._names.decider) == domain.name)
+        ]
 
     async def wake(self, execution: str) -> bool:
         """Let a worker have the run now. False if there is no open execution.

@@ -35,8 +35,11 @@ class HandedOutAttempts:
             return set()
         held = await self._held()
         with contextlib.suppress(PodiumError):
-            return started & (held | await self._site.executions.open_steps(self._run_id))
+            return started & (held | await self._open())
         return started & held
+
+    async def _open(self) -> set[TaskKey]:
+        return await self._site.executions.open_steps(self._run_id, self._site.domain)
 
     async def _held(self) -> set[TaskKey]:
         names = [one.lease.fence.attempt for one in await self._store.held_attempts(self._run_id)]
@@ -60,5 +63,5 @@ class HandedOutAttempts:
         """Handed out, neither open nor held, and not ended."""
         held = await self._held()
         loop.held = frozenset(held)
-        missing = loop.handed_out - held - await self._site.executions.open_steps(self._run_id)
+        missing = loop.handed_out - held - await self._open()
         return (missing & loop.handed_out) - loop.on_the_way

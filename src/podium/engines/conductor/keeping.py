@@ -14,6 +14,7 @@ from podium.engines.conductor.kept_run import KeptRun
 from podium.engines.conductor.site import TROUBLE_SECONDS, UNKNOWN_SECONDS, Site
 from podium.engines.opening import NotItsExecution
 from podium.errors import PodiumError, RunNotFound, StaleFence
+from podium.log.engines import CONDUCTOR
 from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
@@ -54,7 +55,7 @@ class KeptRuns:
         except RunNotFound as error:
             self._site.unknown.log(run_id, error)
             return await self._give_back(task, UNKNOWN_SECONDS)
-        if run.status in TERMINAL:
+        if run.status in TERMINAL and run.provider == CONDUCTOR:
             return await self._report_end(run, task)
         if not await self._is_its_execution(run, task):
             return await self._site.executions.end_other(task.workflow_instance_id, run_id)

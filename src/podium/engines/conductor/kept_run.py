@@ -11,6 +11,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
@@ -23,13 +24,15 @@ from podium.engines.conductor.mirroring import Mirror, TaskLog, patiently
 from podium.engines.conductor.run_lease import RunLease
 from podium.engines.conductor.site import BEAT_SECONDS, Heartbeats, Site, parked_owner, wish
 from podium.engines.conductor.stepping import listen_for_stops
+from podium.engines.nudging import PARKED
 from podium.engines.opening import NotOpened, Opened
 from podium.errors import PodiumError, StoreUnavailable
 from podium.log.drafts import EventDraft
 from podium.log.engines import CONDUCTOR, ConductorRunRef
 from podium.log.events import EventType
-from podium.log.leases import Fence
+from podium.log.leases import Fence, WakeUp
 from podium.log.runs import Run
+from podium.log.times import timestamp
 from podium.log.transitions import RunStatus
 from podium.machine.following import Follower
 from podium.plan.capabilities import parallel_limit
@@ -42,6 +45,8 @@ _LOG: Final = logging.getLogger(__name__)
 _FOLLOW_SECONDS: Final = 0.01
 # For a person: the server has no "never".
 _LONG_SECONDS: Final = 365 * 86_400
+# So long after a timer was due, a run that still waits for it is woken.
+_LATE: Final = timedelta(seconds=5)
 
 
 class KeptRun:
@@ -273,6 +278,7 @@ class KeptRun:
     # --- giving the run back ----------------------------------------------------------------------
 
     async def _park(self, loop: DecidingLoop) -> None:
+        await self._remember_timer(loop.next_due())
         if self._mirror.is_true:
             await self._lease.park()
         else:
@@ -281,6 +287,15 @@ class KeptRun:
         seconds = 0.0 if loop.is_leaving else loop.next_due()
         await self._task_log.flush()
         await self._wait_for(loop.follower.machine.last_seq, seconds)
+
+    async def _remember_timer(self, seconds: float | None) -> None:
+        """In the store: what the server remembers of it, someone may change by hand, and a server may lose."""
+        if seconds is None:
+            await self._store.append(self._run_id, [], fence=self._lease.fence(), drop_wake_ups=[PARKED])
+            return
+        due = timestamp(self._site.parts.clock.now() + timedelta(seconds=seconds) + _LATE)
+        wake_up = WakeUp(run_id=self._run_id, key=PARKED, due=due)
+        await self._store.append(self._run_id, [], fence=self._lease.fence(), set_wake_ups=[wake_up])
 
     async def _wait_for(self, seq: int, seconds: float | None) -> None:
         """The task waits; a signal between the decision and the server's answer must not wait with it."""

@@ -4,7 +4,7 @@ from podium.engines.conductor.client import ConductorClient, connect
 from podium.engines.conductor.connection import Connection
 from podium.engines.conductor.executions import Executions
 from podium.engines.conductor.names import Domain, Names
-from podium.engines.conductor.workers import has_worker
+from podium.engines.conductor.workers import has_worker, is_polled
 from podium.errors import PodiumError
 from podium.log.runs import Run
 from podium.machine.machine import RULES_VERSION
@@ -21,6 +21,7 @@ async def trouble_of(run: Run, connection: Connection, store_id: str) -> list[En
             return [
                 *await _without_worker(client, names, domain),
                 *await _of_execution(Executions(client, names), run),
+                *await _of_steps(client, names, domain, run),
             ]
     except PodiumError as error:
         return [EngineTrouble("server", connection.url, f"{connection.place} cannot be asked: {error}")]
@@ -52,3 +53,16 @@ async def _of_execution(executions: Executions, run: Run) -> list[EngineTrouble]
         text = f"its execution has ended ({found.status.lower()}); a worker starts a new one"
         return [EngineTrouble("execution", found.workflow_id, text)]
     return []
+
+
+async def _of_steps(client: ConductorClient, names: Names, domain: Domain, run: Run) -> list[EngineTrouble]:
+    """In the log they have started: without this it looks as if a worker carried them out."""
+    untaken = await Executions(client, names).untaken_steps(run.identity.run_id)
+    if not untaken or await is_polled(client, names.step, domain):
+        return []
+    more = f" and {len(untaken) - 1} more" if len(untaken) > 1 else ""
+    text = (
+        f"step {untaken[0]!r}{more} waits for a worker with a free slot, and none serves the task domain "
+        f"{domain.name!r}: all are busy, or decide only (--slots 0)"
+    )
+    return [EngineTrouble("slots", untaken[0], text, f"{client.connection.worker_command()} --steps-only")]

@@ -33,8 +33,12 @@ async def require_worker(
 
 
 async def has_worker(client: ConductorClient, names: Names, domain: Domain) -> bool:
+    return await is_polled(client, names.decider, domain)
+
+
+async def is_polled(client: ConductorClient, task: str, domain: Domain) -> bool:
     """The server knows only who polled last. Of one of this host its name says whether it still exists."""
-    found = await client.poll_data(names.decider)
+    found = await client.poll_data(task)
     return any(
         one.domain == domain.name
         and time.time() - one.last_poll_time / 1000 < _POLL_SECONDS
