@@ -29,6 +29,7 @@ _BENCHMARKS = (
     "temporal",
     "conductor",
     "conductor_waiting",
+    "kafka",
 )
 
 

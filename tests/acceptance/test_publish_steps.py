@@ -41,6 +41,7 @@ def relay(place: Place) -> None:
     place.run("relay", "--bus", "jsonl:topics/", "--once")
 
 
+@pytest.mark.rule("ES19")
 def test_what_a_step_publishes_is_in_its_completion_and_reaches_its_topic(place: Place) -> None:
     place.run("run", "w.yaml", "--run-id", "r1", "--input", "total=5")
     (completed,) = [one for one in place.events("r1") if one.get("stepId", "").endswith("Announce")]
@@ -67,6 +68,7 @@ def test_a_message_that_is_delivered_again_has_the_same_id(place: Place) -> None
     assert first == again
 
 
+@pytest.mark.rule("ES19")
 def test_a_step_whose_message_cannot_be_made_fails_and_publishes_nothing(place: Place) -> None:
     place.write(
         "publishes: [orders]\n"

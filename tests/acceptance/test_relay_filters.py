@@ -23,6 +23,7 @@ def delivered(place: Place) -> list[str]:
     return [json.loads(line)["eventType"] for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@pytest.mark.rule("ES19")
 def test_a_bus_gets_only_events_of_the_types_that_it_was_registered_for(place: Place) -> None:
     place.run("run", "w.yaml")
     options = ["--bus", "jsonl:events.jsonl", "--once"]
@@ -35,6 +36,7 @@ def test_a_bus_gets_only_events_of_the_types_that_it_was_registered_for(place: P
     assert delivered(place) == ["RunStarted", "RunCompleted"] * 2
 
 
+@pytest.mark.rule("ES19")
 def test_a_bus_gets_only_events_of_the_plans_that_it_was_registered_for(place: Place) -> None:
     place.run("run", "w.yaml")
     place.run("relay", "--bus", "jsonl:events.jsonl", "--once", "--plan", "another")

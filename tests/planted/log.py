@@ -173,6 +173,21 @@ FAULTS: Final[list[Fault]] = [
         "an event is tried for ever",
         swap("runtime/relay.py:Relay._failed", "failures >= MAX_FAILURES", "False"),
     ),
+    fault(
+        "ES19",
+        "a bus gets events of types that it does not want",
+        swap("log/outbox.py:BusFilter.wants", "event_type not in self.event_types", "False"),
+    ),
+    fault(
+        "ES19",
+        "a bus gets events of plans that it does not want",
+        swap("log/outbox.py:BusFilter.wants", "plan_id not in self.plans", "False"),
+    ),
+    fault(
+        "ES19",
+        "a completed step publishes nothing",
+        swap("machine/attempts.py:publish", "[message]", "[]"),
+    ),
     fault("ES19", "pauses do not grow", swap("runtime/relay.py:pause_after", "1 << doublings", "1")),
     fault("ES19", "without jitter", swap("runtime/relay.py:pause_after", "1 - jitter / 2", "1")),
     fault(

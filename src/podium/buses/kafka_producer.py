@@ -28,7 +28,7 @@ _PRODUCER: Final[dict[str, Any]] = {
     "enable.idempotence": True,
     "acks": "all",
     "message.timeout.ms": 0,
-    "linger.ms": 2,
+    "linger.ms": 5,
     "compression.type": "lz4",
     "log_level": 0,
 }

@@ -5,6 +5,7 @@ completion is in the log. Everything here follows from the record alone: a messa
 with the same `event_id`.
 """
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from uuid import UUID
@@ -76,9 +77,14 @@ def message_id(idempotency_key: str, index: int) -> str:
     return str(UUID(bytes=digest[:16], version=4))
 
 
+@lru_cache(maxsize=1024)
+def _trace_of(run_id: str) -> str:
+    return sha256(run_id.encode()).hexdigest()[:32]
+
+
 def _headers(record: EventRecord, event_id: str, event_type: str) -> tuple[tuple[str, str], ...]:
     run_id = record.run.run_id
-    trace, span = sha256(run_id.encode()).hexdigest()[:32], event_id.replace("-", "")[:16]
+    trace, span = _trace_of(run_id), event_id.replace("-", "")[:16]
     return (
         ("event_id", event_id),
         ("event_type", event_type),

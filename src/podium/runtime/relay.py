@@ -29,7 +29,9 @@ FIRST_PAUSE: Final = timedelta(milliseconds=100)
 MAX_PAUSE: Final = timedelta(seconds=30)
 CLAIM_TTL: Final = timedelta(seconds=30)
 # A bus that confirms batches is kept busy by several lines; more of them only wait for the store.
-CONCURRENT_LINES: Final = 8
+CONCURRENT_LINES: Final = 16
+# A claim and a removal are a commit each, so they are for many events.
+_MAX_EVENTS: Final = 500
 _IDLE: Final = 0.2
 _FIRST_OUTAGE_PAUSE: Final = 0.5
 _MAX_OUTAGE_PAUSE: Final = 10.0
@@ -140,7 +142,9 @@ class Relay:
         return found
 
     async def _claim(self) -> OutboxClaim | None:
-        return await self._outbox.claim_line(self._bus.name, owner=self._owner, ttl=self._claim_ttl)
+        return await self._outbox.claim_line(
+            self._bus.name, owner=self._owner, ttl=self._claim_ttl, limit=_MAX_EVENTS
+        )
 
     async def _deliver(self, claim: OutboxClaim) -> None:
         try:
