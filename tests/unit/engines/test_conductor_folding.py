@@ -1,14 +1,16 @@
 """What a worker of Conductor knows of a run that another worker decides about: what its log says is owed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from podium.engines.conductor import folding
 from podium.engines.conductor.folding import FoldedRun, FoldedRuns
 from podium.engines.hosting import prepare_for_worker
+from podium.errors import StoreUnavailable
 from podium.log.drafts import EventDraft
 from podium.log.engines import ConductorRunRef
 from podium.machine.commands import CancelTask, RunTask
@@ -109,5 +111,34 @@ def test_the_log_is_not_followed_when_nothing_listens(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             mine = asyncio.current_task()
             assert not [task for task in asyncio.all_tasks() if task is not mine and "_follow" in repr(task)]
+
+    with_log(tmp_path, test)
+
+
+@pytest.mark.rule("CN11")
+def test_a_stop_is_learned_also_after_the_store_was_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folding, "_AWAY_SECONDS", 0.01, raising=False)
+
+    async def test(log: Log) -> None:
+        await log.append("StepStarted", "A")
+        store, was_away = type(log.run.store), asyncio.Event()
+        watch = store.watch
+
+        async def fail_once(*given: Any, **named: Any) -> AsyncIterator[Any]:
+            if not was_away.is_set():
+                was_away.set()
+                raise StoreUnavailable("away")
+            async for records in watch(*given, **named):
+                yield records
+
+        monkeypatch.setattr(store, "watch", fail_once)
+        is_stopped = asyncio.Event()
+        async with log.runs.use(log.run.run_id) as run:
+            with run.listening(lambda: is_stopped.set() if owed(run, "A") == "stop" else None):
+                await was_away.wait()
+                await log.cancel()
+                await is_stopped.wait()
 
     with_log(tmp_path, test)

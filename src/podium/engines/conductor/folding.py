@@ -10,6 +10,7 @@ from typing import Final
 
 from podium.engines.opening import require_provider
 from podium.engines.parts import LocalParts
+from podium.errors import StoreUnavailable
 from podium.log.engines import CONDUCTOR
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
@@ -22,6 +23,8 @@ from podium.runtime.spilling import whole
 
 _MAX_IDLE: Final = 100
 _PAGE: Final = 1000
+# Until a store that was away is asked again.
+_AWAY_SECONDS: Final = 2.0
 
 
 class FoldedRun:
@@ -72,8 +75,12 @@ class FoldedRun:
                 self._following = None
 
     async def _follow(self) -> None:
-        async for _ in self._parts.store.watch(self._run_id, after=self._machine.last_seq):
-            await self.read_on()
+        while True:
+            # Without it a step that is under way here would not learn that it is to stop.
+            with contextlib.suppress(StoreUnavailable):
+                async for _ in self._parts.store.watch(self._run_id, after=self._machine.last_seq):
+                    await self.read_on()
+            await asyncio.sleep(_AWAY_SECONDS)
 
 
 class FoldedRuns:
