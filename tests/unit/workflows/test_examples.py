@@ -122,4 +122,4 @@ def test_a_template_explains_itself(name: str) -> None:
 
 def test_every_template_is_listed() -> None:
     folder = ROOT / "src" / "podium" / "templates"
-    assert sorted(path.stem for path in folder.iterdir()) == sorted(STARTERS)
+    assert sorted(path.stem for path in folder.glob("*.yaml")) == sorted(STARTERS)

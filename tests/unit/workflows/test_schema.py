@@ -50,6 +50,7 @@ SEMANTIC: Final = frozenset(
         Code.UNKNOWN_NAME,
         Code.STEP_NOT_VISIBLE,
         Code.SECRET_NOT_DECLARED,
+        Code.TOPIC_NOT_DECLARED,
         Code.ENV_NOT_ALLOWED,
         Code.DUPLICATE_NAME,
         Code.FILE_NOT_FOUND,
