@@ -311,7 +311,7 @@ def test_a_link_to_nowhere_is_not_followed_without_force(tmp_path: Path) -> None
 
 def test_the_templates_are_listed(tmp_path: Path) -> None:
     shown = podium("init", "--list", cwd=tmp_path).stdout
-    assert [line.split()[0] for line in shown.splitlines()[1:]] == list(STARTERS)
+    assert [line.split()[0] for line in shown.splitlines()[1:]] == [*STARTERS, "node"]
     assert list(tmp_path.iterdir()) == []
 
 

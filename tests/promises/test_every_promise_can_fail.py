@@ -641,6 +641,34 @@ CHANGES = [
         arguments={"text": "NUL"},
     ),
     Change(
+        "a_bus_with_a_filter_gets_only_the_events_that_it_wants",
+        swap(
+            "stores/memory.py:MemoryStore._store",
+            "self._wanted(bus, stored)",
+            "[one.run_seq for one in stored]",
+        ),
+    ),
+    Change(
+        "a_bus_with_a_filter_gets_only_the_earlier_events_that_it_wants",
+        swap(
+            "stores/memory.py:MemoryStore.add_bus",
+            "self._wanted(bus, kept.log)",
+            "[one.run_seq for one in kept.log]",
+        ),
+    ),
+    Change(
+        "events_that_no_bus_wants_do_not_keep_a_run_from_being_pruned",
+        swap(
+            "stores/memory.py:MemoryStore._store",
+            "self._wanted(bus, stored)",
+            "[one.run_seq for one in stored]",
+        ),
+    ),
+    Change(
+        "the_filter_of_a_bus_does_not_change",
+        drop("stores/memory.py:MemoryStore.add_bus", "rules.check_filter(bus, only, self._filters[bus])"),
+    ),
+    Change(
         "without_a_bus_nothing_waits",
         swap(
             "stores/memory.py:MemoryStore.__init__",
