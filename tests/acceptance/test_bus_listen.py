@@ -121,6 +121,7 @@ def test_listeners_that_are_killed_at_any_moment_lose_no_message_and_start_none_
         process.kill()
         process.communicate()
     process = listen(place)
+    assert process.stderr.readline().startswith("listening")
     # Runs that a killed listener left behind are resumed.
     until(lambda: len(completed(place)) >= 40, 120)
     ended(process)

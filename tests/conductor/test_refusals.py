@@ -16,7 +16,7 @@ from podium.engines.conductor.connection import Connection
 from podium.engines.conductor.definitions import VERSION, task_definitions, workflow_definitions
 from tests.conductor.by_hand import ByHand
 from tests.conductor.site import Site
-from tests.engines.site import until
+from tests.engines.site import PATIENCE, until
 
 WORKFLOW = 'version: "2.0"\nname: w\nsteps: [{name: A, command: ["true"]}]\n'
 
@@ -152,6 +152,8 @@ def test_a_workflow_for_another_engine_is_refused(site: Site) -> None:
 def test_a_plan_that_was_changed_in_the_store_fails_the_run_and_runs_nothing(site: Site) -> None:
     """The worker verifies again what the client has verified."""
     worker = site.start_worker()
+    # A client starts a run only if a worker has asked for work.
+    assert site.begin(WORKFLOW.replace("name: w\n", "name: earlier\n"), "earlier").wait(PATIENCE) == 0
     # Frozen, so that the plan is changed between the client's check and the worker's.
     worker.freeze()
     site.begin(WORKFLOW, "r")

@@ -18,7 +18,7 @@ from podium.testing.store_promises import started
 from tests.promises.sqlite import writing
 
 KILLS = 15
-RUNS, STEPS = 60, 18
+RUNS, STEPS = 250, 18
 
 
 def test_a_relay_killed_again_and_again_delivers_everything_and_first_deliveries_in_order(
