@@ -45,6 +45,8 @@ from tests.temporal.site import Site as TemporalSite
 from tests.torture.figures import distribution, load, percentile
 
 _PAUSED_RUNS = 2
+# A run may be sent 60 signals a minute.
+_PAUSED_SECONDS = (1.9, 2.3)
 _CANCELLED_AT_ONCE = 5
 _ASKED_RUNS = 10
 # A step of a run may be answered 60 times a minute.
@@ -170,7 +172,7 @@ async def _pause_run(
         await asyncio.sleep(chance.uniform(0, 0.5))
         await signaller.send(run_id, "PAUSE")
         seen = await signaller.wait_for(run_id, "RunPaused", after=seen)
-        await asyncio.sleep(chance.uniform(0.8, 1.2))
+        await asyncio.sleep(chance.uniform(*_PAUSED_SECONDS))
         await signaller.send(run_id, "RESUME")
         seen = await signaller.wait_for(run_id, "RunResumed", after=seen)
     await signaller.send(run_id, "PAUSE")

@@ -12,7 +12,7 @@ from typing import Final
 
 _SOON_SECONDS: Final = 0.005
 _IDLE_SECONDS: Final = 0.1
-_SLOWING_DOWN: Final = 1.5
+_SLOWING_DOWN: Final = 1.2
 
 
 class Watching:
