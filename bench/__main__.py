@@ -30,6 +30,10 @@ _BENCHMARKS = (
     "conductor",
     "conductor_waiting",
     "kafka",
+    "hosting",
+    "registration",
+    "server_lists",
+    "server_streams",
 )
 
 

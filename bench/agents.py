@@ -24,7 +24,8 @@ from podium.ports.engine import RunRequest
 from podium.ports.provider import AgentRequest, AgentSettings
 from podium.providers.claude import Claude
 from podium.stores.sqlite import SqliteStore
-from podium.wiring import all_providers, system_clock
+from podium.wiring.agents import all_providers
+from podium.wiring.stores import system_clock
 from services import agents
 from services.missing import ServiceMissing
 from tests.agents.servers import ModelServer, Says

@@ -27,7 +27,7 @@ from podium.log.runs import Run
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import SqliteStore
-from podium.wiring import plan_loader
+from podium.wiring.plans import plan_loader
 
 __all__ = ["Podium", "Worker", "plan_of", "sequence"]
 _READY: Final = "ready"

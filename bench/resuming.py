@@ -38,7 +38,8 @@ from podium.runtime.rundir import RunDirectory
 from podium.runtime.spilling import values_of
 from podium.runtime.writing import foreseen, new_event
 from podium.stores.sqlite import SqliteStore
-from podium.wiring import payload_store, system_clock
+from podium.wiring.artifacts import payload_store
+from podium.wiring.stores import system_clock
 
 _SHORT: Final = 1_000
 _RATIO: Final = 2.0

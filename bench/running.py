@@ -28,7 +28,7 @@ from podium.language.workflow import read_workflow
 from podium.plan.plan import Plan
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import SqliteStore
-from podium.wiring import system_clock
+from podium.wiring.stores import system_clock
 
 _ROUNDS = 5
 _STEPS = 300

@@ -33,7 +33,8 @@ from podium.plan.loading import plan_of
 from podium.plan.plan import Block, ForEach, Plan, Python, Step, Workflow
 from podium.ports.engine import RunRequest
 from podium.stores.sqlite import SqliteStore
-from podium.wiring import payload_store, system_clock
+from podium.wiring.artifacts import payload_store
+from podium.wiring.stores import system_clock
 
 _TENTHS: Final = 10
 _GROWTH: Final = 1.5

@@ -24,7 +24,9 @@ with workflow.unsafe.imports_passed_through():
     from podium.engines.temporal.worker import TemporalWorker
     from podium.runtime.outages import OUTAGE
     from podium.stores.sqlite import SqliteStore
-    from podium.wiring import payload_store, plan_loader, system_clock
+    from podium.wiring.artifacts import payload_store
+    from podium.wiring.plans import plan_loader
+    from podium.wiring.stores import system_clock
 
 HAND_QUEUE: Final = "hand"
 NOTHING: Final = "bench:nothing"

@@ -1,18 +1,21 @@
-"""`python -m services list` says what can be started here; `python -m services start NAME..` starts it and waits."""
+"""`python -m services list` says what can be started here; `python -m services start NAME..` starts it and waits;
+`python -m services install NAME..` installs it only."""
 
 import argparse
 import signal
 import sys
 from types import ModuleType
 
-from services import agents, conductor, kafka, postgres, s3, temporal
+from services import agents, conductor, consul, kafka, postgres, s3, temporal
 from services.missing import ServiceMissing
 
 _SERVERS: dict[str, ModuleType] = {
-    server.NAME: server for server in (conductor, kafka, postgres, s3, temporal)
+    server.NAME: server for server in (conductor, consul, kafka, postgres, s3, temporal)
 }
 # Installed, and started by whoever uses them.
 _PROGRAMS: dict[str, ModuleType] = {agents.NAME: agents}
+# What takes long enough to be installed before it is needed.
+_INSTALLED: dict[str, ModuleType] = {server.NAME: server for server in (consul, kafka)}
 
 
 def main() -> int:
@@ -21,7 +24,11 @@ def main() -> int:
     commands.add_parser("list", help="what is installed, and what is missing")
     starting = commands.add_parser("start", help="start servers, print their addresses, wait for Ctrl-C")
     starting.add_argument("names", nargs="+", choices=sorted(_SERVERS))
+    installing = commands.add_parser("install", help="install servers, without starting them")
+    installing.add_argument("names", nargs="+", choices=sorted(_INSTALLED))
     arguments = parser.parse_args()
+    if arguments.command == "install":
+        return _install(arguments.names)
     if arguments.command == "list":
         for name, server in sorted((_SERVERS | _PROGRAMS).items()):
             print(f"{name:<12} {_told(server)}")
@@ -34,6 +41,17 @@ def _told(server: ModuleType) -> str:
         return f"installed: {server.version()}"
     except ServiceMissing as missing:
         return f"missing: {missing.reason}"
+
+
+def _install(names: list[str]) -> int:
+    try:
+        for name in names:
+            _INSTALLED[name].find()
+            print(f"{name}: {_INSTALLED[name].version()}", flush=True)
+    except ServiceMissing as missing:
+        print(f"missing {missing}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def _start(names: list[str]) -> int:

@@ -16,6 +16,7 @@ import struct
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from services import cache, java, maven, supervised
@@ -44,6 +45,8 @@ class KafkaServer(Server):
 
     name, title, given = NAME, "Kafka", GIVEN
     seconds_to_answer = 180.0
+    # Those that were asked for, by name: `host:port`.
+    listeners: Mapping[str, str] = MappingProxyType({})
 
     def answers(self) -> bool:
         return answers(self.address)
@@ -62,16 +65,22 @@ def answers(address: str) -> bool:
     return len(answer) == 12 and struct.unpack(">iii", answer)[2] > 0
 
 
-def start(*, settings: Mapping[str, str] | None = None, private: bool = False) -> KafkaServer:
+def start(
+    *,
+    settings: Mapping[str, str] | None = None,
+    listeners: Mapping[str, str] | None = None,
+    private: bool = False,
+) -> KafkaServer:
     """A broker without topics. `settings` are properties: `{"auto.create.topics.enable": "false"}`.
 
+    `listeners` has the protocol of each further one, `{"LOGIN": "SASL_PLAINTEXT"}`; the server has their addresses.
     A test that stops it asks for a `private` one, which is never the broker that was given.
     """
-    given = given_address(KafkaServer, needs_its_own=bool(settings) or private)
+    given = given_address(KafkaServer, needs_its_own=bool(settings or listeners) or private)
     if given is not None:
         return KafkaServer(given, None)
     program = find()
-    return started(lambda: _launch(program, settings or {}))
+    return started(lambda: _launch(program, settings or {}, listeners or {}))
 
 
 def share(run_folder: Path) -> KafkaServer:
@@ -95,16 +104,33 @@ def version() -> str:
     return f"kafka {VERSION} in {_folder()}, with Java {used.major} ({used.program})"
 
 
-def _launch(program: Program, settings: Mapping[str, str]) -> KafkaServer:
+def _launch(
+    program: Program,
+    settings: Mapping[str, str],
+    listeners: Mapping[str, str] = MappingProxyType({}),
+) -> KafkaServer:
     folder = supervised.make_folder(NAME)
     port = supervised.free_port()
+    further = {name: f"127.0.0.1:{supervised.free_port()}" for name in listeners}
     properties = folder / "server.properties"
-    lines = {**_properties(folder, port, supervised.free_port()), **settings}
+    own = _properties(folder, port, supervised.free_port())
+    lines = {**own, **_further_listeners(own, further, listeners), **settings}
     properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
     _format(program, folder, properties)
     command = [str(program.java), *_JAVA_FLAGS, "-cp", program.class_path, "kafka.Kafka", str(properties)]
     process = supervised.start(folder, command, stop_signal="SIGTERM")
-    return KafkaServer(f"127.0.0.1:{port}", process)
+    server = KafkaServer(f"127.0.0.1:{port}", process)
+    server.listeners = further
+    return server
+
+
+def _further_listeners(
+    own: Mapping[str, str], addresses: Mapping[str, str], protocols: Mapping[str, str]
+) -> dict[str, str]:
+    places = [f"{name}://{address}" for name, address in addresses.items()]
+    kinds = [f"{name}:{protocol}" for name, protocol in protocols.items()]
+    added = {"listeners": places, "advertised.listeners": places, "listener.security.protocol.map": kinds}
+    return {name: ",".join([own[name], *more]) for name, more in added.items()}
 
 
 def _properties(folder: Path, port: int, controller_port: int) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from services import conductor, kafka, postgres, temporal
+from services import conductor, consul, kafka, postgres, temporal
 from tests.conformance import RULES_OF_PROMISES
 from tests.servers import MISSING, need
 
@@ -20,6 +20,9 @@ settings.register_profile(
 )
 settings.load_profile("any load")
 
+# The first test waits for the server: for one that starts slowly, or for one that has to be built.
+_SLOW = frozenset({"shared_conductor", "shared_consul", "consul_program"})
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rule", default=None, help="run only tests marked with this conformance rule")
@@ -27,8 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if "shared_conductor" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("timeout"):
-            # The first test waits for the server: 20 seconds on an idle machine, minutes on a busy one.
+        if _SLOW.intersection(getattr(item, "fixturenames", ())) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(120, func_only=True))
     wanted = config.getoption("--rule")
     if wanted is not None:
@@ -97,3 +99,17 @@ def shared_kafka(run_folder: Path) -> Iterator[kafka.KafkaServer]:
     server = need(lambda: kafka.share(run_folder))
     yield server
     server.stop(wait=False)
+
+
+@pytest.fixture(scope="session")
+def shared_consul(run_folder: Path) -> Iterator[consul.ConsulServer]:
+    """One server per test run, whatever the number of workers. Tests take nodes of their own, and never stop it."""
+    server = need(lambda: consul.share(run_folder))
+    yield server
+    server.stop(wait=False)
+
+
+@pytest.fixture(scope="session")
+def consul_program() -> None:
+    """For tests that start servers of their own: it is built before their time counts."""
+    need(consul.find)

@@ -10,6 +10,7 @@ from pathlib import Path
 from podium.language.grammar import ACTIONS, BESIDE, RECORDS
 from podium.language.json_schema import workflow_schema
 from podium.language.shapes import (
+    SECONDS,
     Anything,
     Choice,
     Either,
@@ -146,6 +147,10 @@ def _anchor(name: str) -> str:
 
 
 def _number(shape: Number) -> str:
+    return _bounded(shape) + (" or duration" if shape.unit == SECONDS else "")
+
+
+def _bounded(shape: Number) -> str:
     kind = "whole number" if shape.integer else "number"
     if shape.above is not None:
         return f"{kind} above {shape.above:g}"

@@ -47,6 +47,16 @@ def minimal(variables: Mapping[str, str], *, for_agent: bool) -> dict[str, str]:
     return {name: value for name, value in variables.items() if name in names or name.startswith("LC_")}
 
 
+def shown(
+    variables: Mapping[str, str], names: frozenset[str] | None, *, for_agent: bool = False
+) -> dict[str, str]:
+    """Of a process that shows the usual variables and these; None: it shows all of them."""
+    if names is None:
+        return dict(variables)
+    named = {name: variables[name] for name in names if name in variables}
+    return minimal(variables, for_agent=for_agent) | named
+
+
 @cache
 def hide_environment() -> None:
     """Once per process, before it starts children that must not see everything it was given."""

@@ -5,15 +5,21 @@
     ├── InvalidEvent                 an event that no store may keep
     │   └── PayloadTooLarge          over 256 KiB: large values belong in artifacts
     ├── RunNotFound                  unknown run, or a run of another tenant: the same answer
+    ├── InvalidSchedule              a schedule that cannot be used
+    ├── ScheduleNotFound             unknown schedule, or a schedule of another tenant: the same answer
+    ├── ScheduleExists               the id of a schedule is taken
     ├── BusFilterConflict            a bus was registered with another filter
     ├── RunRequestConflict           the same request id with other inputs or another plan
+    │   └── RunRequestPruned         the request was carried out, and its run was removed since
     ├── StaleFence                   the writer has lost its lease
     ├── RunNotApproved               a run that needs an approval was to start without
     ├── PlanNotApproved              an approved run was to start with another plan
+    ├── InvalidLabel                 log/labels.py                   a label of a run that is not allowed
     ├── InvalidConfiguration         a setting, or a value in a file of settings, that cannot be used
     ├── FileNotUsable                files.py                        a device, a pipe, a folder, or too large
     ├── LogMoved                     the log has grown since the writer read it; carries the missed records
     ├── RunRefused                   a limit is reached and the policy is REJECT
+    ├── TenantClosed                 nothing starts in a tenant that was closed
     ├── ConcurrencyLimit             too many runs with this concurrency key
     ├── RunNotPrunable               an open run, or one with undelivered events
     ├── StoreUnavailable             the store did not answer in time or cannot write; nothing was acknowledged
@@ -28,6 +34,8 @@
     ├── BusRefused                   ports/bus.py                    credentials or settings that the bus refuses
     ├── TopicRefused                 ports/bus.py                    a topic that is missing or not allowed
     ├── CatalogUnavailable           ports/catalog.py                a catalog of nodes cannot be reached
+    ├── CatalogRefused               ports/catalog.py                a catalog refuses a token or a value
+    ├── CatalogVersion               ports/catalog.py                tables of a newer Podium, or of another program
     ├── RevisionConflict             ports/catalog.py                a registration has changed since it was read
     ├── SecretNotFound               ports/secrets.py                the configured source of a secret has no value
     ├── SecretProviderFailed         ports/secrets.py                a source of secrets failed or gave no usable value
@@ -88,22 +96,35 @@
     ├── ReplayMiss                   runtime/tasks/recordings.py     the recording has no answer to this question
     ├── RecordingUnusable            runtime/tasks/recordings.py     a folder or file that cannot be used as a recording
     ├── RunExists                    engines/creation.py             the run id is taken
+    ├── NotForPool                   engines/creation.py             hosts of a pool cannot carry out the request
     ├── EngineUnavailable            engines/errors.py               the server of an engine does not answer
     ├── EngineRefused                engines/errors.py               unknown namespace, or credentials that are refused
     ├── NoWorker                     engines/errors.py               no worker serves the queue of a run
     ├── NotItsExecution              engines/opening.py              an execution of a run that it was not started for
     ├── ExecutionExists              engines/temporal/client.py      the id of the execution is in use on the server
     ├── OtherRules                   engines/hosting.py              started by a version that decides differently
+    ├── InvalidFilter                operations/run_filters.py       a filter of runs that means nothing
     ├── InvalidInput                 operations/inputs.py            an input that the workflow does not accept
     ├── InvalidWorkflow              operations/workflows.py         problems in a workflow, each with its position
     ├── InvalidPlanRef               operations/plans.py             a reference that cannot be understood
     ├── EnvFileRequired              operations/env_files.py         a resumed run needs its --env-file again
+    ├── WorkerNotFound               operations/fleet.py             a worker that serves no runs of the tenant
+    ├── InvalidLimit                 operations/limits.py            a limit that makes no sense
+    ├── LimitNotFound                operations/limits.py
+    ├── InvalidSubmission            operations/submitting.py        a start time or priority that no run can have
     ├── RunIsOver                    operations/signal_refusals.py   a signal to a run that has ended
     ├── NotAllowed                   operations/access.py            not the role for it, or a step of the run itself
     ├── ReasonRequired               operations/access.py
     ├── TenantForbidden              operations/access.py            the actor has no role in the tenant
+    ├── TokenNotFound                operations/tokens.py
+    ├── InvalidToken                 operations/tokens.py            a token that would allow nothing
+    ├── TenantRefused                operations/tenants.py           opening an open tenant, or closing `default`
+    ├── CsrfRefused                  server/csrf.py                  a cookie, and no sign that the request is ours
+    ├── RateLimited                  server/rate_limiting.py         too many requests of a token or a tenant
     ├── RefusedBefore                operations/signal_decisions.py  the first decision about a repeated signal
     ├── RunNotOver                   operations/signal_refusals.py   only a run that has ended is retried
+    ├── PlanNotPublished             operations/published_plans.py   no such plan in this tenant
+    ├── LogNotFound                  operations/run_files.py         the run has no such log
     ├── TooManySignals               operations/signal_refusals.py
     ├── SignalWouldBeIgnored         operations/signal_refusals.py   nothing in the run can react to it; it was not sent
     │   ├── StepRunning              operations/signal_refusals.py   the step it names is running
@@ -117,10 +138,32 @@
     ├── WorkflowChanged              operations/structure.py         a run cannot continue with this workflow
     ├── InvalidExport                operations/transfer.py          a file that is not a usable export
     ├── InvalidAuditKey              operations/audit_keys.py        a key that could be guessed
+    ├── InvalidHook                  operations/hooks/defining.py    a hook that cannot be used
+    ├── HookNotFound                 operations/hooks/defining.py
+    ├── HookExists                   operations/hooks/defining.py    the name of a hook is taken, in some tenant
+    ├── HookRefused                  operations/hooks/delivering.py  a delivery that is not signed as it should be
+    ├── HookReplayed                 operations/hooks/delivering.py  a delivery that was accepted before
+    ├── HookRateLimited              operations/hooks/delivering.py
+    ├── InvalidDelivery              operations/hooks/delivering.py  a body that does not match the hook's schema
+    ├── ScheduleChanged              operations/schedules/changing.py  changed by others again and again
+    ├── BackfillActive               operations/schedules/changing.py  one backfill of a schedule at a time
     ├── StoreExists                  operations/rebuilding.py        a store is rebuilt only where none exists
-    ├── UnknownBus                   wiring.py                       unsupported address of a bus
-    ├── UnknownStore                 wiring.py                       unsupported store URL
+    ├── MetricsUnavailable           telemetry/metrics.py            the address for metrics cannot be used
+    ├── UnknownBus                   wiring/buses.py                 unsupported address of a bus
+    ├── UnknownCatalog               wiring/catalogs.py              unsupported address of a catalog
+    ├── UnknownStore                 wiring/stores.py                unsupported store URL
+    ├── ListeningRefused             runtime/listening.py            an address where tokens could be read, or in use
+    ├── BadRequest                   server/problems.py              a request that cannot be understood
+    │   ├── UnsupportedMediaType     server/problems.py              a body that is not JSON
+    │   ├── RequestTooLarge          server/problems.py              a body of more than 1 MiB
+    │   ├── PathNotFound             server/problems.py              nothing is at this path
+    │   └── MethodNotAllowed         server/problems.py              not with this method
+    ├── ServerError                  client/errors.py                the server refused; it has the server's code
+    ├── ServerUnreachable            client/errors.py                no answer came
+    ├── InvalidAnswer                client/errors.py                not an answer of a Podium server
+    ├── InternalError                server/problems.py              a defect; the log of the server has it
     ├── InvalidNode                  nodes/base.py                   a node class that breaks a rule of its type
+    ├── NotRegistration              nodes/registration/reading.py   a contract without a step of the registration
     ├── NodeNotAvailable             nodes/registry.py               a node that is not installed, or lacks a port
     ├── NodeError                    nodes/errors.py                 raised by a node on purpose: a code without a text
     │   ├── EffectExecutionError     nodes/errors.py
@@ -129,6 +172,8 @@
     │   ├── CircuitOpen              nodes/errors.py                 the breaker of a service is open
     │   ├── LeaseExpired             nodes/errors.py                 the order of an action is out of date
     │   ├── EpochConflict            nodes/errors.py                 the action was carried out before
+    │   ├── TopicNotDeclared         nodes/publishing.py             a node publishes to a topic of no contract
+    │   ├── MessagesTooLarge         nodes/publishing.py             what a node publishes is too large
     │   └── NodeDataInvalid          nodes/errors.py
     │       ├── NodeInputInvalid     nodes/errors.py                 does not fit the input model of a node
     │       └── NodeOutputInvalid    nodes/errors.py                 does not fit the output model of a node
@@ -173,6 +218,37 @@ class RunNotFound(PodiumError):
 
 class RunRequestConflict(PodiumError):
     code = "RUN_REQUEST_CONFLICT"
+
+
+class RunRequestPruned(RunRequestConflict):
+    code = "RUN_REQUEST_PRUNED"
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"request {shortened(request_id)!r} was carried out, and its run was removed since; use a new request id"
+        )
+
+
+class InvalidSchedule(PodiumError):
+    code = "SCHEDULE_INVALID"
+
+
+class ScheduleNotFound(PodiumError):
+    code = "SCHEDULE_NOT_FOUND"
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(
+            f"schedule {shortened(schedule_id)!r} not found; `podium schedule list` lists all schedules"
+        )
+
+
+class ScheduleExists(PodiumError):
+    code = "SCHEDULE_EXISTS"
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(
+            f"schedule {shortened(schedule_id)!r} exists already; replace it with --replace, or use another id"
+        )
 
 
 class BusFilterConflict(PodiumError):
@@ -223,7 +299,17 @@ class RunRefused(PodiumError):
 
     def __init__(self, limit: str, retry_after_seconds: int) -> None:
         super().__init__(f"{limit} is reached; try again in {retry_after_seconds} seconds")
+        self.limit = limit
         self.retry_after_seconds = retry_after_seconds
+
+
+class TenantClosed(PodiumError):
+    code = "TENANT_CLOSED"
+
+    def __init__(self, tenant_id: str) -> None:
+        super().__init__(
+            f"tenant {tenant_id!r} is closed: nothing starts in it; an owner reopens it with `podium tenant open`"
+        )
 
 
 class ConcurrencyLimit(PodiumError):

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from podium.access.audit import AuditHead, AuditKey, AuditRecord
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 from services.postgres import PostgresServer
 from tests.acceptance.podium import Place
 from tests.audit_attacks import Chain, Records, draft

@@ -17,7 +17,7 @@ from podium.log.ids import RunId
 from podium.runtime.plan_file import load_plan
 from podium.runtime.rundir import RunDirectory
 from podium.testing.engine_promises import CanonicalHistory, canonical
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 
 PODIUM = [sys.executable, "-m", "podium"]
 _OURS = (

@@ -13,7 +13,7 @@ from podium.cli.app import run
 from podium.log.events import EventType
 from podium.log.ids import RunId
 from podium.log.runs import RunQuery
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 
 ACTORS: Final = ("boss", "engineer", "operator", "viewer", "auditor", "stranger")
 RULES: Final = """
@@ -22,13 +22,13 @@ access:
   tenants:
     acme:
       users:
-        boss: [admin, approver, system]
+        boss: [admin, approver, system, owner]
         engineer: engineer
         operator: operator
         viewer: viewer
         auditor: auditor
     other:
-      users: {boss: [admin, system], stranger: admin}
+      users: {boss: [admin, system, owner], stranger: admin}
   tokens:
 """
 FLOW: Final = """

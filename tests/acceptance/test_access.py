@@ -202,7 +202,7 @@ def test_access_of_another_actor_is_shown_as_json(site: Site) -> None:
     assert shown["tenants"]["acme"]["roles"] == []
     assert set(shown["tenants"]["acme"]["operations"].values()) == {False}
     assert site.podium("viewer", "access", "check", "--actor", "boss") == 0
-    assert "tenant  other: admin, system" in site.output
+    assert "tenant  other: admin, owner, system" in site.output
     assert site.podium("viewer", "access", "check", "--actor", "a b") == 64
     assert "INVALID_ID: actor 'a b' is not a valid id" in site.output
 

@@ -51,6 +51,27 @@ def audits() -> Entry:
     return Entry(("--tenant", "acme"), stranger, 77, "AUTHZ_DENIED: audit.read needs the role 'auditor'")
 
 
+def scheduled(operation: str | None, *arguments: str) -> Entry:
+    """Schedules and hooks of tenant acme: not for a stranger; a viewer may look at them."""
+    stranger = "AUTHZ_TENANT_FORBIDDEN: 'stranger' has no role in tenant 'acme'"
+    viewer = f"AUTHZ_DENIED: {operation} needs the role" if operation is not None else None
+    return Entry((*arguments, "--tenant", "acme"), stranger, 77, viewer)
+
+
+def owned(operation: str, *arguments: str) -> Entry:
+    """Of tenant acme: for its owners."""
+    stranger = "AUTHZ_TENANT_FORBIDDEN: 'stranger' has no role in tenant 'acme'"
+    viewer = f"AUTHZ_DENIED: {operation} needs the role 'owner'"
+    return Entry((*arguments, "--tenant", "acme"), stranger, 77, viewer)
+
+
+def for_all(operation: str, *arguments: str) -> Entry:
+    """For owners of all tenants, where there is no tenant `default`."""
+    denied = f"AUTHZ_DENIED: {operation} concerns all tenants"
+    return Entry(arguments, denied, 77, denied)
+
+
+REGISTRATION: Final = ("--env", "test", "--namespace", "demo", "--tenant", "acme")
 # They use no store.
 WITHOUT_A_STORE: Final = {
     *("init", "validate", "plan", "publish", "graph", "completion", "schema contract", "schema workflow"),
@@ -85,6 +106,28 @@ TABLE: Final = {
     "prune": Entry(
         ("--older-than", "0m", "--tenant", "acme"), "AUTHZ_TENANT_FORBIDDEN: ", 77, "AUTHZ_DENIED: run.prune"
     ),
+    "token add": owned("token.add", "ci-bot", "--role", "operator"),
+    "token list": owned("token.list"),
+    "token rm": owned("token.remove", "0123456789abcdef"),
+    "tenant list": for_all("tenant.list"),
+    "tenant open": for_all("tenant.open", "fresh"),
+    "tenant close": Entry(
+        ("acme",),
+        "AUTHZ_TENANT_FORBIDDEN: 'stranger' has no role in tenant 'acme'",
+        77,
+        "AUTHZ_DENIED: tenant.close needs the role 'owner'",
+    ),
+    "schedule add": scheduled("schedule.change", "nightly", "flow.yaml", "--every", "1h"),
+    "schedule list": scheduled(None),
+    "schedule show": scheduled(None, "nightly"),
+    "schedule pause": scheduled("schedule.operate", "nightly", "--reason", "why"),
+    "schedule resume": scheduled("schedule.operate", "nightly"),
+    "schedule trigger": scheduled("schedule.operate", "nightly"),
+    "schedule backfill": scheduled("schedule.change", "nightly", "--stop"),
+    "schedule rm": scheduled("schedule.change", "nightly"),
+    "hook add": scheduled("hook.change", "deploy", "--plan", "flow@1", "--secret", "KEY"),
+    "hook list": scheduled(None),
+    "hook rm": scheduled("hook.change", "deploy"),
     "audit list": audits(),
     "audit export": audits(),
     "audit verify": audits(),
@@ -104,7 +147,35 @@ TABLE: Final = {
         77,
         "AUTHZ_DENIED: run.start needs the role 'operator'",
     ),
+    "registration serve": Entry(
+        (*REGISTRATION, "--bus", "jsonl:topics/", "--consul", "memory:", "--postgres", "memory:"),
+        "AUTHZ_TENANT_FORBIDDEN: 'stranger' has no role in",
+        77,
+        "AUTHZ_DENIED: run.start needs the role 'operator'",
+    ),
+    "registration status": Entry(
+        (*REGISTRATION, "--postgres", "memory:"), "AUTHZ_TENANT_FORBIDDEN: 'stranger' has no role in", 77
+    ),
+    "registration reconcile": Entry(
+        (*REGISTRATION, "--consul", "http://127.0.0.1:1", "--postgres", "postgresql://127.0.0.1:1/none"),
+        "AUTHZ_TENANT_FORBIDDEN: 'stranger' has no role in",
+        77,
+        "AUTHZ_DENIED: run.start needs the role 'operator'",
+    ),
+    "up": Entry((), "AUTHZ_DENIED: worker.serve", 77, "AUTHZ_DENIED: worker.serve"),
     "worker": Entry(("--engine", "temporal"), "AUTHZ_DENIED: worker.serve", 77, "AUTHZ_DENIED: worker.serve"),
+    "workers list": Entry(("--tenant", "acme"), "AUTHZ_TENANT_FORBIDDEN: ", 77),
+    "workers drain": Entry(
+        ("unknown", "--tenant", "acme"), "AUTHZ_TENANT_FORBIDDEN: ", 77, "AUTHZ_DENIED: worker.drain"
+    ),
+    "queue": Entry(("--tenant", "acme"), "AUTHZ_TENANT_FORBIDDEN: ", 77),
+    "limits list": Entry(("--tenant", "acme"), "AUTHZ_TENANT_FORBIDDEN: ", 77),
+    "limits set": Entry(
+        ("tenant", "5", "--tenant", "acme"), "AUTHZ_TENANT_FORBIDDEN: ", 77, "AUTHZ_DENIED: limit.set"
+    ),
+    "limits rm": Entry(
+        ("tenant", "--tenant", "acme"), "AUTHZ_TENANT_FORBIDDEN: ", 77, "AUTHZ_DENIED: limit.set"
+    ),
     "store migrate": everywhere(),
     "store check": everywhere(),
     "store stats": everywhere(),
@@ -121,6 +192,8 @@ TABLE: Final = {
 
 # A list is only shorter; and there is no store yet in which a refusal could be recorded.
 UNRECORDED: Final = {"outbox list", "store rebuild"}
+# They serve until they are stopped, or need a server.
+SERVING: Final = {"bus listen", "up", "worker", "registration serve", "registration reconcile"}
 
 
 def commands(group: click.Group = cli, before: tuple[str, ...] = ()) -> Iterator[str]:
@@ -138,6 +211,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     site = Site.made(tmp_path, monkeypatch, capfd)
     site.start(ENDED, "flow.yaml")
     site.start(OPEN, "waits.yaml", "acme", "--no-wait")
+    schedule = ("schedule", "add", "nightly", "flow.yaml", "--every", "1h", "--tenant", "acme")
+    assert site.podium("boss", *schedule) == 0, site.output
     assert site.podium("boss", "export", ENDED, "--tenant", "acme", "-o", "export.jsonl") == 0, site.output
     return site
 
@@ -175,7 +250,7 @@ def test_a_viewer_changes_nothing(site: Site, command: str) -> None:
         assert (newest["actor"], newest["outcome"]) == ("viewer", "REJECTED")
 
 
-@pytest.mark.parametrize("command", sorted(TABLE.keys() - {"bus listen", "worker"}))
+@pytest.mark.parametrize("command", sorted(TABLE.keys() - SERVING))
 def test_an_admin_of_all_tenants_is_not_refused(site: Site, command: str) -> None:
     entry = TABLE[command]
     code = site.podium("boss", *command.split(), *entry.arguments)

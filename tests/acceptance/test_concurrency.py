@@ -253,3 +253,23 @@ def test_many_processes_some_killed_never_work_at_the_same_time_beyond_the_limit
     assert all(code == 0 for name, code in codes.items() if name not in every[::4]), codes
     assert max(map(int, counts.read_text().split())) <= 2
     assert json.loads(place.run("runs", "show", every[1], "--json").stdout)
+
+
+def test_a_run_that_was_cancelled_in_line_starts_when_it_is_resumed(place: Place) -> None:
+    file = write(place, "queue")
+    first, second = names(place, 2)
+    running = place.begin("run", file, "--run-id", first, "-q")
+    until(lambda: story(place))
+    waits = place.begin("run", file, "--run-id", second, "-q")
+    until(lambda: is_waiting(place, second))
+    waits.send_signal(signal.SIGINT)
+    assert ended(waits)[0] == 2
+    (place.folder / "go").touch()
+    assert ended(running)[0] == 0
+    place.run("resume", second, "-q")
+    assert [event["eventType"] for event in place.events(second)][-4:] == [
+        "RunStarted",
+        "StepStarted",
+        "StepCompleted",
+        "RunCompleted",
+    ]

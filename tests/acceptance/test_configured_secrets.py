@@ -1,5 +1,6 @@
 """`secrets: {NAME: SOURCE}` in the configuration file: resolved for each run, masked everywhere, stored nowhere."""
 
+import asyncio
 import signal
 import stat
 from pathlib import Path
@@ -234,3 +235,24 @@ def test_the_python_api_resolves_the_same_sources(place: Place, monkeypatch: pyt
     result = podium.run(file, runs=place.runs, workspace=place.folder)
     assert result.status == "completed"
     assert VALUE.encode() not in everything_stored(place)
+
+
+def test_the_loop_of_a_program_continues_while_a_source_is_asked(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(place, "secrets: {TOKEN: 'exec:./vault.sh'}")
+    go, asked = place.folder / "go", place.folder / "asked"
+    script(place, f"touch {asked}; until test -f {go}; do sleep 0.05; done; echo {VALUE}")
+    monkeypatch.setenv("PODIUM_CONFIG", place.environment["PODIUM_CONFIG"])
+    steps = 'secrets: [TOKEN]\nsteps: [{name: Use, command: [sh, -c, "test -n $TOKEN"], secrets: [TOKEN]}]'
+    flow = podium.Workflow.parse(f'version: "2.0"\nname: Asked\n{steps}\n')
+
+    async def use() -> podium.Result:
+        async with podium.open(place.runs / "podium.db") as opened:
+            starting = asyncio.create_task(opened.start(flow))
+            while not asked.exists():
+                await asyncio.sleep(0.02)
+            go.touch()
+            return await (await starting).wait()
+
+    assert asyncio.run(use()).status == "completed"

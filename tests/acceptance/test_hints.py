@@ -28,7 +28,9 @@ def suggestions() -> list[str]:
 
 def examples(command: click.Command) -> Iterator[str]:
     """The commands that `--help` shows on lines of their own, of this command and those inside it."""
-    lines = (line.strip() for line in (command.help or "").splitlines())
+    # A line that ends with a backslash is continued on the next one.
+    text = re.sub(r"\\\n\s*", "", command.help or "")
+    lines = (line.strip() for line in text.splitlines())
     yield from (line for line in lines if line.startswith("podium "))
     context = click.Context(command)
     for name in command.list_commands(context) if isinstance(command, click.Group) else ():

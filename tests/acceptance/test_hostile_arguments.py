@@ -131,6 +131,12 @@ def calls(words: tuple[str, ...], command: click.Command, value: str) -> Iterato
         others = [
             word for other in options if other.required and other is not one for word in (other.opts[0], "A")
         ]
+        if one.opts[0] == "--pool" and words == ("run",):
+            others.append("--no-wait")  # no host serves the pool
+        if words == ("worker",) and one.opts[0] != "--slots":
+            others.append("--slots=0")  # refused: it would serve until it is stopped
+        if words == ("up",) and one.opts[0] != "--host":
+            others.append("--host=0.0.0.0")  # refused without TLS: it would serve until it is stopped
         yield [*words, *others, f"{max(one.opts, key=len)}={value}", "--", *right]
 
 

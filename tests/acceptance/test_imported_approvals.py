@@ -76,7 +76,7 @@ def test_an_approval_is_imported_only_by_those_who_may_approve(site: Site) -> No
     assert [(one["operation"], one["code"]) for one in json.loads(site.output)][:1] == [
         ("run.import", "AUTHZ_DENIED")
     ]
-    site.change_rules("boss: [admin, system]", "boss: [admin, approver, system]")
+    site.change_rules("boss: [admin, system, owner]", "boss: [admin, approver, system]")
     assert put(site, "boss", lines) == 0
     assert site.podium("boss", "resume", "r1", "--tenant", "other", "-q") == 0
     assert (site.folder / "published").exists()

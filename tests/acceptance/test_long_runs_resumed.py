@@ -10,7 +10,7 @@ import pytest
 
 from podium.log.checkpoints import Checkpoint
 from podium.log.ids import RunId
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 from tests.acceptance.podium import Place, until
 
 # More events than a driver appends before it saves a checkpoint, without starting a process for each.

@@ -161,6 +161,41 @@ def test_a_rerun_keeps_what_completed_in_other_branches_and_items(place: Place) 
     assert again == [*story, "sent-b"]
 
 
+@pytest.mark.parametrize("join", ["{wait_for: all}", "{wait_for: all, fail_fast: true, rest: wait}"])
+def test_a_rerun_takes_over_a_failure_beside_its_step_as_it_was_repaired(place: Place, join: str) -> None:
+    place.write(
+        f"""
+        steps:
+          - name: P
+            join: {join}
+            parallel:
+              - {{name: Pay, command: [sh, -c, "touch tried; test -f ok && echo paid >> payments"], idempotent: false}}
+              - name: Ship
+                steps:
+                  - {{name: Pack, command: [sh, -c, "until test -f packed; do sleep 0.05; done"]}}
+                  - {{name: Send, command: [sh, -c, "echo sent >> sendings"]}}
+          - {{name: Bill, command: [echo, bill]}}
+        """
+    )
+    first = place.begin("run", "w.yaml", "--run-id", place.run_id, "-q")
+    until(lambda: (place.folder / "tried").exists())
+    until(lambda: any(e["eventType"] == "StepFailed" for e in place.events()))
+    (place.folder / "packed").touch()
+    assert ended(first)[0] == 1
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id)
+    again = f"{place.run_id}-again"
+    place.run("rerun", place.run_id, "--from", "P/Ship/Send", "--run-id", again)
+    ends = [
+        e["eventType"]
+        for e in place.events(again)
+        if e.get("stepId") == "P/Pay" and "Started" not in e["eventType"]
+    ]
+    assert ends == ["StepCompleted"]
+    assert (place.folder / "payments").read_text() == "paid\n", "taken over, not paid again"
+    assert (place.folder / "sendings").read_text() == "sent\n" * 2
+
+
 def test_a_rerun_keeps_what_started_in_other_items_after_a_resume(place: Place) -> None:
     place.write(
         """

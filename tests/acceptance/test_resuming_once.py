@@ -33,7 +33,7 @@ def paused_after_its_first_step(place: Place, second: str) -> "subprocess.Popen[
 
 
 @pytest.mark.rule("D31", "G51")
-@pytest.mark.parametrize(("second", "code"), [("exit 0", 0), ("exit 1", 1)])
+@pytest.mark.parametrize(("second", "code"), [("sleep 1; exit 0", 0), ("sleep 1; exit 1", 1)])
 def test_a_paused_run_that_another_process_drives_is_followed_to_its_end_and_never_reopened(
     place: Place, second: str, code: int
 ) -> None:

@@ -374,6 +374,54 @@ def test_another_structure_of_what_is_to_come_can_be_forced_but_not_another_past
     assert "--force is for --workflow" in place.run("resume", place.run_id, "--force", code=64).stderr
 
 
+LOOP_OF_LETTERS = """
+steps:
+  - name: L
+    for_each:
+      items: [{letters}]
+      parallel: {parallel}
+      steps: [{{name: A, command: [sh, -c, "echo $0 >> did; test -e ok || test $0 != c", "${{item}}"]}}]
+"""
+
+
+@pytest.mark.rule("D31")
+@pytest.mark.parametrize("parallel", ["false", "true"])
+def test_items_that_were_begun_cannot_be_taken_from_a_loop_even_by_force(place: Place, parallel: str) -> None:
+    place.write(LOOP_OF_LETTERS.format(letters="a, b, c, d", parallel=parallel))
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    before = place.file("plan.json").read_bytes()
+    for letters in ("a, b, c", "a, b", "a"):
+        place.write(LOOP_OF_LETTERS.format(letters=letters, parallel=parallel), "fewer.yaml")
+        refused = place.run("resume", place.run_id, "--workflow", "fewer.yaml", "--force", code=65).stderr
+        assert "what has happened in it does not fit (L: items)" in refused
+    assert place.file("plan.json").read_bytes() == before
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id)
+    assert sorted((place.folder / "did").read_text().split()) == ["a", "b", "c", "c", "d"]
+    iterations = place.state()["steps"]["L"]["iterations"]
+    assert [(one["item"], one["status"]) for one in iterations] == [(one, "completed") for one in "abcd"]
+
+
+@pytest.mark.rule("D31")
+def test_items_that_were_not_begun_can_be_taken_from_a_loop_by_force(place: Place) -> None:
+    ends = "{name: A, on: {success: {goto: _loop_continue}, failure: {error: 'no more'}}"
+
+    def loop_over(letters: str) -> str:
+        return LOOP_OF_LETTERS.format(letters=letters, parallel="false").replace("{name: A", ends)
+
+    place.write(loop_over("a, b, c, d, e"))
+    place.run("run", "w.yaml", "--run-id", place.run_id, code=1)
+    place.write(loop_over("a, b, c, d"), "fewer.yaml")
+    (place.folder / "ok").touch()
+    place.run("resume", place.run_id, "--workflow", "fewer.yaml", "--force")
+    assert (place.folder / "did").read_text().split() == ["a", "b", "c", "c", "d"]
+    loop = place.state()["steps"]["L"]
+    assert [(one["item"], one["status"]) for one in loop["iterations"]] == [
+        (one, "completed") for one in "abcd"
+    ]
+    assert loop["summary"]["total"] == 4
+
+
 @pytest.mark.rule("D31")
 def test_a_plan_changed_by_hand_is_still_refused_after_a_replacement(place: Place) -> None:
     place.write(TWO_STEPS)

@@ -239,7 +239,7 @@ def test_a_plan_that_was_replaced_before_it_was_approved_is_not_approved(place: 
 async def keep(place: Place, files: dict[str, bytes]) -> None:
     """As one could who can write to the store."""
     from podium.log.ids import RunId
-    from podium.wiring import open_store
+    from podium.wiring.stores import open_store
 
     store = await open_store(str(place.runs / "podium.db"))
     await store.keep(RunId(place.run_id), files)

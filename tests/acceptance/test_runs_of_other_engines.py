@@ -10,7 +10,7 @@ from podium.errors import PodiumError
 from podium.log.engines import TemporalRunRef
 from podium.log.ids import RunId
 from podium.runtime.holders import workflow_owner
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 from tests.acceptance.podium import Place, ended, until
 
 ASKS = """
@@ -113,7 +113,8 @@ def test_a_python_program_cannot_drive_it_either(place: Place) -> None:
     hand_over(place, with_lease=False)
 
     async def drive() -> None:
-        from podium.wiring import local_engine, system_clock
+        from podium.wiring.engines import local_engine
+        from podium.wiring.stores import system_clock
 
         store = await open_store(str(place.runs / "podium.db"))
         try:

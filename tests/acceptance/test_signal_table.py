@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from podium.log.ids import RunId
-from podium.wiring import open_store, use_case_parts
+from podium.wiring.stores import open_store
+from podium.wiring.use_cases import use_case_parts
 from tests.signal_table.cells import Cell, cells
 from tests.signal_table.expected import STATES
 from tests.signal_table.runs import Runs

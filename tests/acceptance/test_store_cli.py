@@ -15,7 +15,7 @@ from podium.log.ids import RunId
 from podium.ports.store import Store
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import started
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 
 PODIUM = [sys.executable, "-m", "podium"]
 

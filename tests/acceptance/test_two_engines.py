@@ -202,7 +202,8 @@ def test_of_many_who_resume_at_once_one_drives(place: Place) -> None:
 _DRIVE = """
 import asyncio, sys
 from podium.log.ids import RunId
-from podium.wiring import local_engine, open_store, system_clock
+from podium.wiring.engines import local_engine
+from podium.wiring.stores import open_store, system_clock
 from pathlib import Path
 async def main():
     store = await open_store(sys.argv[1])

@@ -6,7 +6,7 @@ from typing import Any
 
 import podium.cli.storing
 from podium.ports.store import Store
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 
 
 class Dying:

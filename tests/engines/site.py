@@ -22,7 +22,8 @@ from podium.operations.signals import signal_run
 from podium.plan.plan import Plan
 from podium.ports.store import Store
 from podium.testing.engine_promises import ScriptedSignal
-from podium.wiring import open_store, use_case_parts
+from podium.wiring.stores import open_store
+from podium.wiring.use_cases import use_case_parts
 from tests.engines.starter import Answer, Order
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from podium.operations.workflows import load_workflow
 from podium.ports.engine import Engine
 from podium.ports.store import Store
 from podium.testing.engine_promises import LocalRuns, ScriptedSignal
-from podium.wiring import conductor_connection, server_engine, temporal_connection
+from podium.wiring.server_engines import conductor_connection, server_engine, temporal_connection
 
 Connection: TypeAlias = TemporalConnection | ConductorConnection
 

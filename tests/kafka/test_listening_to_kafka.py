@@ -95,6 +95,7 @@ def site(place: Place, shared_kafka: KafkaServer) -> Iterator[Site]:
     site.close()
 
 
+@pytest.mark.rule("RB06")
 def test_every_message_starts_one_run_and_poison_does_not_stop_a_partition(site: Site) -> None:
     site.send({"n": 0}, b"\xff", {"m": 1}, *({"n": number} for number in range(1, 12)))
     listener = site.listen()
@@ -104,6 +105,7 @@ def test_every_message_starts_one_run_and_poison_does_not_stop_a_partition(site:
     assert "can start no run (INVALID_INPUT)" in shown
 
 
+@pytest.mark.rule("RB06")
 def test_listeners_that_come_are_killed_and_leave_start_every_run_once(site: Site) -> None:
     site.send(*({"n": number} for number in range(30)))
     first, second = site.listen("--slots", "2"), site.listen("--slots", "2")
@@ -120,6 +122,7 @@ def test_listeners_that_come_are_killed_and_leave_start_every_run_once(site: Sit
     assert site.completed() == list(range(60))
 
 
+@pytest.mark.rule("RB06")
 def test_a_broker_that_is_killed_and_restarted_is_waited_for(place: Place) -> None:
     with need(lambda: kafka.start(private=True)) as server:
         site = Site(place, server)

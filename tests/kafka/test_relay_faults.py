@@ -52,6 +52,7 @@ async def first_deliveries(source: EventSource) -> dict[bytes | None, list[int]]
     return first
 
 
+@pytest.mark.rule("RB06")
 def test_a_broker_that_is_killed_while_a_relay_publishes_loses_nothing_and_no_event_is_blamed(
     tmp_path: Path,
 ) -> None:

@@ -126,14 +126,13 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "CN07",
-        "a signal while a run is given back waits for the callback",
-        swap(f"{_CONDUCTOR}/kept_run.py:KeptRun._wait_for", "run.head != seq", "False"),
-        body("engines/nudging.py:Nudger.nudge", "return"),
+        "a nudge is sent once",
+        swap("engines/nudging.py:Nudger._wait", "clock + seconds", "clock + 3600"),
     ),
     fault(
         "CN07",
-        "a nudge is sent once",
-        swap("engines/nudging.py:Nudger._wait", "clock + seconds", "clock + 3600"),
+        "a signal while a run is given back waits for the callback",
+        swap(f"{_CONDUCTOR}/kept_run.py:KeptRun._wait_for", "run.head != seq", "False"),
     ),
     fault(
         "CN06",
@@ -197,7 +196,8 @@ FAULTS: Final[list[Fault]] = [
         "CN13",
         "functions of a program are accepted and never called",
         drop(
-            "api.py:open", "if engine != LOCAL and (functions or providers or nodes or record or replay): ..."
+            "api/opening.py:open",
+            "if engine != LOCAL and (functions or providers or nodes or record or replay): ...",
         ),
     ),
     fault(

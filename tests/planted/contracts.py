@@ -83,6 +83,11 @@ FAULTS: Final[list[Fault]] = [
         "the lease of a driver is not the one that is checked",
         drop("engines/local.py", "tasks.lease_holds = driver.is_leased"),
     ),
+    fault(
+        "RO05",
+        "an action that another process has carried out is carried out again",
+        swap("runtime/engine_attempt.py:EngineAttempt", "started.end is not None", "False"),
+    ),
     fault("RO05", "the epoch is not compared", drop(f"{_GUARD}.check", "raise EpochConflict")),
     fault(
         "RO05",
@@ -214,7 +219,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "RO08",
         "workers of other engines have no nodes",
-        drop("wiring.py:_worker_parts", "nodes=node_runtime"),
+        drop("wiring/engines.py:worker_parts", "nodes=node_runtime"),
     ),
     # --- the context of a workflow ----------------------------------------------------------------
     fault(

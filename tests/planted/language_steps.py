@@ -228,6 +228,11 @@ FAULTS: Final[list[Fault]] = [
     ),
     fault(
         "D31",
+        "a loop continues with fewer items than have run",
+        swap("operations/structure.py:_Standing.is_kept_by", "self.scopes <= other.scopes", "True"),
+    ),
+    fault(
+        "D31",
         "a completed run is reopened",
         swap("engines/local.py:LocalEngine.drive", "await reopening.is_completed()", "False"),
     ),
@@ -313,7 +318,7 @@ FAULTS: Final[list[Fault]] = [
         "`env_set` is true for an empty variable",
         swap(
             "runtime/tasks/dispatch.py:RunTasks.ask",
-            "bool(self._host.environment.get(question.name) or self._host.secrets.get(question.name))",
+            "bool(self._host.readable.get(question.name) or self._host.secrets.get(question.name))",
             "question.name in self._host.environment or question.name in self._host.secrets",
         ),
     ),

@@ -5,7 +5,6 @@ from typing import Final
 from tests.planted.edits import after, before, body, drop, reword, rewrite, start, swap
 from tests.planted.faults import Fault, fault
 
-_MEMORY = "stores/memory.py:MemoryStore"
 _PROJECT = "log/fold.py"
 
 FAULTS: Final[list[Fault]] = [
@@ -16,7 +15,9 @@ FAULTS: Final[list[Fault]] = [
         "of a batch only one number is used up",
         swap("stores/rules.py:row_after", "row.head + stored", "row.head + 1"),
     ),
-    fault("ES04", "keys are not kept", drop(f"{_MEMORY}._store", "kept.by_key.update(...)")),
+    fault(
+        "ES04", "keys are not kept", drop("stores/memory/log.py:MemoryLog._store", "kept.by_key.update(...)")
+    ),
     fault(
         "ES04",
         "SQLite does not look keys up",
@@ -62,7 +63,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES08",
         "a watcher gets the newest first",
-        swap(f"{_MEMORY}.watch", "yield records", "yield records[::-1]"),
+        swap("stores/memory/log.py:MemoryLog.watch", "yield records", "yield records[::-1]"),
     ),
     fault(
         "ES09",
@@ -84,7 +85,7 @@ FAULTS: Final[list[Fault]] = [
         "ES11",
         "an older snapshot replaces a newer one",
         swap(
-            f"{_MEMORY}.save_snapshot",
+            "stores/memory/snapshots.py:MemorySnapshots.save_snapshot",
             "kept.summary is not None and kept.summary.last_event_seq > summary.last_event_seq",
             "False",
         ),
@@ -142,28 +143,28 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES16",
         "QUEUE starts more runs than the limit",
-        swap(f"{_MEMORY}.claim_next", "self._full_limit(...)", "None"),
+        swap("stores/memory/leases.py:MemoryLeases.claim_next", "self._full_limit(...)", "None"),
     ),
     fault(
         "ES16",
         "REJECT refuses nothing",
-        swap(f"{_MEMORY}.create_run", "new.backpressure is Backpressure.REJECT", "False"),
+        swap("stores/memory/log.py:MemoryLog.create_run", "new.backpressure is Backpressure.REJECT", "False"),
     ),
     fault(
         "ES17",
         "a repeated request makes another run",
-        swap(f"{_MEMORY}.create_run", "earlier is not None", "False"),
+        swap("stores/memory/log.py:MemoryLog.create_run", "earlier is not None", "False"),
     ),
     fault(
         "ES17",
         "a run id is used for two requests",
-        swap(f"{_MEMORY}.create_run", "run_id in self._runs", "False"),
+        swap("stores/memory/log.py:MemoryLog.create_run", "run_id in self._runs", "False"),
     ),
     fault(
         "ES18",
         "a run is handed out to two",
         swap(
-            f"{_MEMORY}.claim_next",
+            "stores/memory/leases.py:MemoryLeases.claim_next",
             "not self._is_live(kept, '')",
             "not self._is_live(kept, '') or kept.leases[''].generation < 2",
         ),
@@ -198,7 +199,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "ES20",
         "what is not stored in time fails open",
-        swap("runtime/recording.py:Recorder.append", "raise StoreUnavailable(...) from error", "return ()"),
+        swap("runtime/recording.py:Recorder._append", "raise StoreUnavailable(...) from error", "return ()"),
     ),
     fault(
         "ES21",
@@ -209,7 +210,7 @@ FAULTS: Final[list[Fault]] = [
         "ES21",
         "a store keeps known types only",
         swap(
-            f"{_MEMORY}._store",
+            "stores/memory/log.py:MemoryLog._store",
             ("kept.log += stored", "stored"),
             "[r for r in stored if r.event_type[:3] in ('Run', 'Ste')]",
         ),
@@ -252,7 +253,7 @@ FAULTS: Final[list[Fault]] = [
         "G08",
         "repeated events reach the outbox again",
         after(
-            f"{_MEMORY}.append",
+            "stores/memory/log.py:MemoryLog.append",
             "fresh = ...",
             "for lines in self._buses.values():\n    lines[run_id].waiting.extend(record.run_seq for record in known.values())",
         ),
@@ -333,7 +334,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G12",
         "a run is created without its first event",
-        swap(f"{_MEMORY}.create_run", "rules.new_writes(writes, {})", "[]"),
+        swap("stores/memory/log.py:MemoryLog.create_run", "rules.new_writes(writes, {})", "[]"),
     ),
     fault(
         "G12",
@@ -411,13 +412,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G17",
         "an outcome that is not stored in time is dropped",
-        swap("runtime/recording.py:Recorder.append", "reason = error", "return ()"),
+        swap("runtime/recording.py:Recorder._append", "reason = error", "return ()"),
     ),
     fault(
         "G18",
         "a run is found by the engine's name alone",
         swap(
-            f"{_MEMORY}.run_of_engine",
+            "stores/memory/log.py:MemoryLog.run_of_engine",
             "engine_columns(kept.row.engine)[:3] == ids",
             "kept.row.engine is not None",
         ),
@@ -447,7 +448,7 @@ FAULTS: Final[list[Fault]] = [
         "G31",
         "a repeated request is refused",
         swap(
-            f"{_MEMORY}.create_run",
+            "stores/memory/log.py:MemoryLog.create_run",
             "return CreatedRun(earlier.row, (), duplicate=True)",
             "raise RunRequestConflict('again')",
         ),
@@ -470,12 +471,12 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G24",
         "a role that is not enough is enough",
-        swap("access/deciding.py:RoleAuthoriser.decide", "operation.role not in roles", "False"),
+        swap("access/deciding.py:decide_by_roles", "operation.role not in roles", "False"),
     ),
     fault(
         "G24",
         "an actor who is not listed may do everything",
-        swap("access/deciding.py:RoleAuthoriser.decide", "not roles", "False"),
+        swap("access/deciding.py:decide_by_roles", "not roles", "False"),
     ),
     fault(
         "G24",
@@ -521,7 +522,11 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G35",
         "another tenant's run is found",
-        swap("stores/memory.py:MemoryTenantRuns.find", "kept.row.identity.tenant_id != tenant_id", "False"),
+        swap(
+            "stores/memory/tenant_runs.py:MemoryTenantRuns.find",
+            "kept.row.identity.tenant_id != tenant_id",
+            "False",
+        ),
     ),
     fault(
         "G35",
@@ -541,7 +546,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G40",
         "the store takes what was decided without the newest record",
-        swap(f"{_MEMORY}.append", "after != kept.row.head", "False"),
+        swap("stores/memory/log.py:MemoryLog.append", "after != kept.row.head", "False"),
     ),
     fault(
         "G40",
@@ -564,7 +569,7 @@ FAULTS: Final[list[Fault]] = [
         "G43",
         "a start that is not stored in time fails open",
         before(
-            "runtime/recording.py:Recorder.append",
+            "runtime/recording.py:Recorder._append",
             "raise StoreUnavailable(...) from error",
             "if writes[0].event_type == 'StepStarted': return ()",
         ),
@@ -578,7 +583,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G44",
         "a request for something else gives the earlier run",
-        drop(f"{_MEMORY}.create_run", "rules.check_same_request(...)"),
+        drop("stores/memory/log.py:MemoryLog.create_run", "rules.check_same_request(...)"),
     ),
     fault(
         "G45",
@@ -631,7 +636,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G47",
         "the slot of a dead holder stays taken",
-        swap(f"{_MEMORY}._is_live", "held.expires > self._clock.elapsed()", "True"),
+        swap("stores/memory/state.py:MemoryState._is_live", "held.expires > self._clock.elapsed()", "True"),
     ),
     fault(
         "G45",
@@ -641,7 +646,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G45",
         "a lease is given again to another owner",
-        swap(f"{_MEMORY}.claim", "held.owner == owner", "True"),
+        swap("stores/memory/leases.py:MemoryLeases.claim", "held.owner == owner", "True"),
     ),
     fault(
         "G45",
@@ -651,27 +656,33 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G45",
         "a lease is taken over from any owner",
-        swap(f"{_MEMORY}.claim", "held.owner == takes_over", "takes_over is not None"),
+        swap(
+            "stores/memory/leases.py:MemoryLeases.claim", "held.owner == takes_over", "takes_over is not None"
+        ),
     ),
     fault(
         "G47",
         "a run that is taken over needs a free slot",
         swap(
-            f"{_MEMORY}.claim",
+            "stores/memory/leases.py:MemoryLeases.claim",
             "held.owner == takes_over",
-            "held.owner == takes_over and not self._full_limit(_scopes_of_row(kept.row))",
+            "held.owner == takes_over and not self._full_limit(kept.scopes)",
         ),
     ),
     fault(
         "G47",
         "a lease that never lapses takes no slot",
         swap(
-            f"{_MEMORY}._is_live",
+            "stores/memory/state.py:MemoryState._is_live",
             "held.expires > self._clock.elapsed()",
             "_NEVER > held.expires > self._clock.elapsed()",
         ),
     ),
-    fault("G47", "recovery needs no slot", swap(f"{_MEMORY}.claim_lapsed", "self._full_limit(...)", "None")),
+    fault(
+        "G47",
+        "recovery needs no slot",
+        swap("stores/memory/leases.py:MemoryLeases.claim_lapsed", "self._full_limit(...)", "None"),
+    ),
     fault("G48", "small values move first", swap("runtime/spilling.py:spill", "-sizes[name]", "sizes[name]")),
     fault(
         "G48", "an error moves too", swap("runtime/spilling.py:spill", "name not in NEVER_SPILLED", "True")
@@ -767,12 +778,18 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G36",
         "a repeated event is decided again",
-        swap(f"{_MEMORY}.append", "writes or not (set_wake_ups or drop_wake_ups or audit)", "not audit"),
+        swap(
+            "stores/memory/log.py:MemoryLog.append",
+            "writes or not (set_wake_ups or drop_wake_ups or audit)",
+            "not audit",
+        ),
     ),
     fault(
         "G36",
         "a refused append is recorded as decided",
-        before(f"{_MEMORY}.append", "rules.check_fence(...)", "self._record_audit(audit)"),
+        before(
+            "stores/memory/log.py:MemoryLog.append", "rules.check_fence(...)", "self._record_audit(audit)"
+        ),
     ),
     fault(
         "G49",
@@ -782,7 +799,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "G49",
         "PODIUM_STORE is not read",
-        swap("wiring.py:store_url", "os.environ.get('PODIUM_STORE')", "None"),
+        swap("wiring/stores.py:store_url", "os.environ.get('PODIUM_STORE')", "None"),
     ),
     fault(
         "G50",
@@ -807,7 +824,7 @@ FAULTS: Final[list[Fault]] = [
         "a completed run is reopened",
         swap(
             "machine/machine.py:_reopened",
-            "m.terminal and (m.at_verdict is not None or m.cancelled_before_start)",
+            "m.terminal and (m.at_verdict is not None or m.ends_before_start)",
             "m.terminal",
         ),
     ),

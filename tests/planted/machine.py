@@ -343,7 +343,7 @@ FAULTS: Final = [
         "a completed run is reopened",
         swap(
             "machine/machine.py:_reopened",
-            "m.terminal and (m.at_verdict is not None or m.cancelled_before_start)",
+            "m.terminal and (m.at_verdict is not None or m.ends_before_start)",
             "m.terminal",
         ),
     ),

@@ -34,7 +34,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP01",
         "PODIUM_STORE_OUTAGE is ignored",
-        swap("wiring.py:local_engine", "_seconds(outage, 'PODIUM_STORE_OUTAGE', OUTAGE)", "OUTAGE"),
+        swap("wiring/engines.py:local_engine", "seconds_or(outage, 'PODIUM_STORE_OUTAGE', OUTAGE)", "OUTAGE"),
     ),
     fault(
         "OP01",
@@ -59,35 +59,35 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP02",
         "a lapsed lease is not claimed again",
-        start(f"{_KEEPER}._claim_again", "driver.revoke(_taken_over(self.lease.run_id))\nreturn False"),
+        start(f"{_KEEPER}.claim_again", "driver.revoke(_taken_over(self.lease.run_id))\nreturn False"),
     ),
     fault(
         "OP02",
         "a driver takes the lease of another for its own",
-        swap(f"{_KEEPER}._claim_again", "held.lease.owner != self.lease.owner", "False"),
+        swap(f"{_KEEPER}.claim_again", "held.lease.owner != self.lease.owner", "False"),
     ),
     fault(
         "OP02",
         "a run without a slot starts steps",
-        drop(f"{_KEEPER}._claim_again", "driver.suspend(...)"),
+        drop(f"{_KEEPER}.claim_again", "driver.suspend(...)"),
     ),
     # --- concurrency ------------------------------------------------------------------------------
     fault(
         "OP03",
         "a lease needs no slot in memory",
-        swap("stores/memory.py:MemoryStore.claim", _HAS_NO_SLOT, "False"),
+        swap("stores/memory/leases.py:MemoryLeases.claim", _HAS_NO_SLOT, "False"),
     ),
     fault(
         "OP03",
         "a lease needs no slot in SQLite",
-        swap("stores/sqlite/store.py:SqliteStore.claim", _HAS_NO_SLOT, "False"),
+        swap("stores/sqlite/store_leases.py:SqliteLeases.claim", _HAS_NO_SLOT, "False"),
     ),
     fault(
         "OP03",
         "SQLite looks for a slot before the transaction",
-        swap("stores/sqlite/store.py:SqliteStore.claim", _HAS_NO_SLOT, "False"),
+        swap("stores/sqlite/store_leases.py:SqliteLeases.claim", _HAS_NO_SLOT, "False"),
         before(
-            "stores/sqlite/store.py:SqliteStore.claim",
+            "stores/sqlite/store_leases.py:SqliteLeases.claim",
             "return await self._writer.write(change)",
             "if slots is not None and not rules.has_slot(await self.slot_line(run_id), run_id, slots):\n    return None",
         ),
@@ -123,13 +123,13 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "OP04",
         "priority is ignored in memory",
-        swap("stores/memory.py:MemoryStore.slot_line", "(-k.row.priority, k.number)", "k.number"),
+        swap("stores/memory/leases.py:MemoryLeases.slot_line", "(-k.row.priority, k.number)", "k.number"),
     ),
     fault(
         "OP04",
         "the order of arrival is ignored in memory",
         swap(
-            "stores/memory.py:MemoryStore.slot_line",
+            "stores/memory/leases.py:MemoryLeases.slot_line",
             "(-k.row.priority, k.number)",
             "(-k.row.priority, -k.number)",
         ),
@@ -187,7 +187,7 @@ FAULTS: Final[list[Fault]] = [
         "OP07",
         "a place in line never lapses",
         swap(
-            "stores/memory.py:MemoryStore._is_live",
+            "stores/memory/state.py:MemoryState._is_live",
             "held.expires > self._clock.elapsed()",
             "attempt == IN_LINE or held.expires > self._clock.elapsed()",
         ),
@@ -210,7 +210,7 @@ FAULTS: Final[list[Fault]] = [
         swap(
             "runtime/batch.py:Batch.fold",
             "max(self._now(), pending.due)",
-            "__import__('podium.wiring', fromlist=['x']).system_clock().now().strftime('%Y-%m-%dT%H:%M:%S.%fZ')",
+            "__import__('podium.wiring.stores', fromlist=['x']).system_clock().now().strftime('%Y-%m-%dT%H:%M:%S.%fZ')",
         ),
     ),
     fault(

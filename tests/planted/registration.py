@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tests.planted.edits import body, drop, rewrite, swap
+from tests.planted.edits import body, drop, rewrite, start, swap
 from tests.planted.faults import Fault, fault
 
 _HERE = "nodes/registration"
@@ -82,7 +82,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "RG05",
         "events have the pattern of their topic",
-        swap(f"{_HERE}/topics.py:TopicSpace.topic", "pattern.replace(...).replace(...)", "pattern"),
+        swap("nodes/publishing.py:filled_topic", "pattern.replace(...).replace(...)", "pattern"),
     ),
     fault(
         "RG06",
@@ -320,5 +320,146 @@ FAULTS: Final[list[Fault]] = [
         "RG16",
         "an unknown event type is accepted",
         drop(f"{_CHECKS}._check_event", "if known and ...: ..."),
+    ),
+    fault(
+        "RG16",
+        "two events are read from one topic",
+        drop(f"{_CHECKS}._check_consumed", "self._check_twice(..., [one.topic for one in events], ...)"),
+    ),
+    fault(
+        "RG16",
+        "an event of the graph may have no topic",
+        drop(f"{_CHECKS}._check_missing", "if missing: ..."),
+    ),
+    fault(
+        "RG16",
+        "events are handled in any way",
+        swap(f"{_CHECKS}._check_handling", "event.handling not in able", "False"),
+    ),
+    fault(
+        "RG16",
+        "a size of batches without effect is accepted",
+        swap(f"{_CHECKS}._check_handling", "'max_batch' in event.model_fields_set", "False"),
+    ),
+    fault(
+        "RG16",
+        "a workflow may start itself",
+        drop(f"{_CHECKS}._check_circles", "if event.topic in consumed: ..."),
+    ),
+    # --- the service ------------------------------------------------------------------------------
+    fault(
+        "R03",
+        "an empty topic proves that nodes are silent after the bus was away",
+        swap("operations/registration/ticks.py:HeartbeatsFirst._is_over", "not self._bus_was_away", "True"),
+    ),
+    fault(
+        "R03",
+        "a slow tick is taken for an outage",
+        swap("operations/registration/ticks.py:Ticks.__init__", "max(MAX_GAP, ...)", "MAX_GAP"),
+    ),
+    fault(
+        "R03",
+        "a clock of the process that lags shortens the life of nodes",
+        start("operations/registration/heartbeats.py:Heartbeats._now", "return self._clock.now()"),
+    ),
+    fault(
+        "R03",
+        "a sender chooses the time that its tick is compared with",
+        swap("operations/registration/starting.py:received_at", "message.is_timed_by_bus", "True"),
+    ),
+    fault(
+        "RG17",
+        "the memory of another process is shown as empty",
+        swap(
+            "operations/registration/status.py:registration_status",
+            "dict(...) if summary is not None else None",
+            "{}",
+        ),
+    ),
+    fault(
+        "RG17",
+        "an old status is shown as a new one",
+        start("operations/registration/status.py:ProcessStatus.is_stale", "return False"),
+    ),
+    fault(
+        "RG04",
+        "any version of an event is accepted",
+        swap(f"{_HERE}/decoding.py:decode", "_VERSION.fullmatch(version) is None", "False"),
+    ),
+    fault(
+        "RG18",
+        "a service that is missing in Consul is only reported",
+        drop("operations/registration/reconciling.py:_repair", "await services.register(expected)"),
+    ),
+    fault(
+        "RG18",
+        "a row that differs stays as it is",
+        swap("operations/registration/reconciling.py:_repair", "await table.unsettle(...)", "pass"),
+    ),
+    fault(
+        "RG18",
+        "a node that a run changes is repaired to what it was",
+        swap(
+            "operations/registration/reconciling.py:_repair_confirmed",
+            "_revision(...) == _revision(row)",
+            "True",
+        ),
+    ),
+    fault(
+        "RG18",
+        "drift raises no alert",
+        swap("operations/registration/serving.py:RegistrationService._reconcile", "report.total", "False"),
+    ),
+    fault(
+        "RG19",
+        "a message is committed before its run is durable",
+        swap(
+            "operations/registration/consuming.py:TopicConsumer._take",
+            "await self._handled(messages)",
+            "(await self._commit(messages) or await self._handled(messages))",
+        ),
+    ),
+    fault(
+        "R04",
+        "every heartbeat is a statement",
+        swap("nodes/registration/intake.py:renewals", "_parts(listed, max_batch)", "_parts(listed, 1)"),
+    ),
+    fault(
+        "R05",
+        "runs that wait for their turn take no slot",
+        swap(
+            "operations/registration/pool_runs.py:PoolRuns.free",
+            "self._host.free - len(self._waiting)",
+            "self._host.slots",
+        ),
+    ),
+    fault(
+        "R16",
+        "names outside the grammar of ids are accepted",
+        drop("operations/registration/place.py:Place.check", "check_id('environment_id', self.env)"),
+    ),
+    fault(
+        "R01",
+        "heartbeats come on the topic of introspections",
+        rewrite(_CONTRACT, "onex.evt.node-heartbeat.v1", "onex.evt.node-introspection.v1"),
+    ),
+    fault(
+        "R12",
+        "the state of the reducer can be changed",
+        rewrite(f"{_HERE}/models/model_reducer_state.py", "frozen=True, ", ""),
+    ),
+    fault(
+        "R13",
+        "the package of the models has the flat input",
+        rewrite(
+            f"{_HERE}/models/__init__.py",
+            "from podium.nodes.registration.models.model_orchestrator_input import",
+            "from podium.nodes.envelopes import",
+        ),
+    ),
+    fault(
+        "R14",
+        "a protocol is missing in the file of the protocols",
+        rewrite(f"{_HERE}/protocols.py", "class ProtocolEffect(", "class ProtocolOfEffects("),
     ),
 ]

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tests.planted import (
+    buses,
+    catalogs,
     changing,
     conductor,
     contracts,
@@ -25,6 +27,7 @@ from tests.planted import (
     runs,
     signals,
     signing,
+    telemetry,
 )
 from tests.planted.cannot import CANNOT
 from tests.planted.faults import Fault
@@ -49,8 +52,11 @@ GROUPS: Final[dict[str, list[Fault]]] = {
     "signals": signals.FAULTS,
     "changing": changing.FAULTS,
     "signing": signing.FAULTS,
+    "buses": buses.FAULTS,
+    "catalogs": catalogs.FAULTS,
     "contracts": contracts.FAULTS,
     "registration": registration.FAULTS,
+    "telemetry": telemetry.FAULTS,
 }
 FAULTS: Final = [fault for group in GROUPS.values() for fault in group]
 SAMPLE_SIZE: Final = 24

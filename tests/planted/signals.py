@@ -9,7 +9,7 @@ _DECISIONS: Final = "operations/signal_decisions.py"
 _SIGNALS: Final = "operations/signals.py"
 _RECORDING = "operations/signal_recording.py"
 _CHECKS: Final = "operations/signal_checks.py"
-_DECIDE: Final = "access/deciding.py:RoleAuthoriser.decide"
+_DECIDE: Final = "access/deciding.py:decide_by_roles"
 
 FAULTS: Final[list[Fault]] = [
     fault(

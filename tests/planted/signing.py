@@ -139,7 +139,7 @@ FAULTS: Final[list[Fault]] = [
     fault(
         "SG07",
         "who signed is not recorded",
-        swap("engines/creation.py:_asked", "request.signed_by", "()"),
+        swap("engines/creation.py:asked_for", "request.signed_by", "()"),
     ),
     fault(
         "SG07",

@@ -14,10 +14,13 @@ from podium.log.runs import Run
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.transitions import TERMINAL
 from podium.ports.store import AppendedEvent
-from podium.stores.memory import MemoryStore, MemoryTenantRuns, _Kept
+from podium.stores.memory import MemoryStore
+from podium.stores.memory.state import KeptRun
+from podium.stores.memory.tenant_runs import MemoryTenantRuns
 from podium.testing import store_promises as promises
 from podium.testing.clock import VirtualClock
 from tests.promises.broken import Broken, assert_noticed
+from tests.promises.broken_feeds import BROKEN_FEEDS
 
 
 class BrokenWorld:
@@ -48,7 +51,7 @@ class AsksForNoFence(MemoryStore):
 
 
 class KeepsItsStatus(MemoryStore):
-    def _store(self, kept: _Kept, fresh: Sequence[EventWrite]) -> list[EventRecord]:
+    def _store(self, kept: KeptRun, fresh: Sequence[EventWrite]) -> list[EventRecord]:
         before = kept.row.status
         stored = super()._store(kept, fresh)
         kept.row = replace(kept.row, status=before)
@@ -71,7 +74,7 @@ class SendsDuplicatesToBuses(MemoryStore):
 
 
 class SendsNothingToBuses(MemoryStore):
-    def _store(self, kept: _Kept, fresh: Sequence[EventWrite]) -> list[EventRecord]:
+    def _store(self, kept: KeptRun, fresh: Sequence[EventWrite]) -> list[EventRecord]:
         buses, self._buses = self._buses, {}
         try:
             return super()._store(kept, fresh)
@@ -84,9 +87,9 @@ class ShowsEverybodyEverything(MemoryStore):
     def runs(self) -> MemoryTenantRuns:
         class Open(MemoryTenantRuns):
             async def find(self, tenant_id: str, run_id: str) -> Run:
-                return await self._store.get_run(RunId(run_id))
+                return self._runs[run_id].row
 
-        return Open(self)
+        return Open(self._runs)
 
 
 class CountsNoSlots(MemoryStore):
@@ -95,7 +98,7 @@ class CountsNoSlots(MemoryStore):
 
 
 class KeepsLeasesAfterTheEnd(MemoryStore):
-    def _store(self, kept: _Kept, fresh: Sequence[EventWrite]) -> list[EventRecord]:
+    def _store(self, kept: KeptRun, fresh: Sequence[EventWrite]) -> list[EventRecord]:
         before = {name: (lease.owner, lease.expires) for name, lease in kept.leases.items()}
         stored = super()._store(kept, fresh)
         for name, (owner, expires) in before.items():
@@ -104,7 +107,7 @@ class KeepsLeasesAfterTheEnd(MemoryStore):
 
 
 class KeepsWakeUpsAfterTheEnd(MemoryStore):
-    def _store(self, kept: _Kept, fresh: Sequence[EventWrite]) -> list[EventRecord]:
+    def _store(self, kept: KeptRun, fresh: Sequence[EventWrite]) -> list[EventRecord]:
         before = dict(kept.wake_ups)
         stored = super()._store(kept, fresh)
         kept.wake_ups.update(before)
@@ -129,7 +132,7 @@ class StoresTheFirstHalf(MemoryStore):
 
 
 class ServesTheOldestFirst(MemoryStore):
-    def _turn(self, kept: _Kept) -> tuple[int, int, int, int]:
+    def _turn(self, kept: KeptRun) -> tuple[int, int, int, int]:
         return 0, 0, -kept.row.priority, kept.number
 
 
@@ -157,6 +160,7 @@ class HandsOutEndedRuns(MemoryStore):
 _log, _lease, _queue = promises.LogPromises, promises.LeasePromises, promises.QueuePromises
 
 BROKEN = [
+    *BROKEN_FEEDS,
     Broken("forgets keys", _log.test_a_repeated_event_is_answered_and_not_stored, make=ForgetsKeys),
     Broken(
         "asks for no fence",

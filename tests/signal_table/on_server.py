@@ -19,7 +19,9 @@ import msgspec
 
 from podium.errors import PodiumError
 from podium.log.ids import RunId
-from podium.wiring import open_store, server_engine, use_case_parts
+from podium.wiring.server_engines import server_engine
+from podium.wiring.stores import open_store
+from podium.wiring.use_cases import use_case_parts
 from tests.engines.starter import Connection, connection_to
 from tests.signal_table.cells import Cell, cells
 from tests.signal_table.expected import OWN, STATES

@@ -15,7 +15,8 @@ from pathlib import Path
 from podium.engines.temporal.connection import Connection
 from podium.operations.workflows import load_workflow
 from podium.ports.engine import RunRequest
-from podium.wiring import open_store, temporal_engine
+from podium.wiring.server_engines import temporal_engine
+from podium.wiring.stores import open_store
 
 url, runs, workspace, address, namespace, source = sys.argv[1:]
 connection = Connection(address=address, namespace=namespace, queue="tests")

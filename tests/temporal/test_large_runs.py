@@ -17,7 +17,7 @@ from podium.engines.temporal.worker import TemporalWorker
 from podium.log.events import EventRecord
 from podium.plan.plan import Plan
 from podium.stores.sqlite import SqliteStore
-from podium.wiring import plan_loader
+from podium.wiring.plans import plan_loader
 from services import temporal
 from services.temporal import TemporalServer
 from tests.servers import need

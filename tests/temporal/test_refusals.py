@@ -109,7 +109,9 @@ def test_an_execution_id_that_is_in_use(site: Site) -> None:
     assert "podium-r" in said
 
 
-@pytest.mark.parametrize("words", [("worker",), ("run", "w.yaml", "--engine", "airflow")])
+@pytest.mark.parametrize(
+    "words", [("worker", "--engine", "airflow"), ("run", "w.yaml", "--engine", "airflow")]
+)
 def test_an_engine_that_does_not_exist(site: Site, words: tuple[str, ...]) -> None:
     done = site.podium(*words, code=64)
     assert "--engine" in done.stderr

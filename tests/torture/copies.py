@@ -28,7 +28,9 @@ from podium.ports.store import Store
 from podium.stores.sqlite import SqliteStore
 from podium.testing.access import owner
 from podium.testing.engine_promises import canonical
-from podium.wiring import local_engine, payload_store, system_clock
+from podium.wiring.artifacts import payload_store
+from podium.wiring.engines import local_engine
+from podium.wiring.stores import system_clock
 
 R: Final = RunId("r1")
 _RETRY: Final = "retry: {attempts: 3, delay: 0.01}"

@@ -47,7 +47,7 @@ class Deciders(Following):
         machine = self._machine_from_the_log()
         self.host = Host(self.new_follower(machine), first=machine.last_seq)
         self._read()
-        if self.machine.root is None and not self.machine.cancelled_before_start:
+        if self.machine.root is None and not self.machine.ends_before_start:
             self.follower.submit(EventDraft(EventType.RUN_STARTED, payload=self.start_facts))
         self.elsewhere = {
             one.key for one in self.workers if not one.is_fenced and machine.has_started(*one.key)

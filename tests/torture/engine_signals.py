@@ -25,7 +25,8 @@ from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_TENANT, RunId
 from podium.operations.signals import signal_run
 from podium.ports.store import Store
-from podium.wiring import open_store, use_case_parts
+from podium.wiring.stores import open_store
+from podium.wiring.use_cases import use_case_parts
 from services import conductor, temporal
 from services.conductor import ConductorServer
 from services.temporal import TemporalServer

@@ -528,7 +528,7 @@ class Following(Torture):
                 and machine.has_started(one.path, one.attempt)
             ):
                 self.host.in_doubt.add((one.path, one.attempt))
-        if self.machine.root is None and not self.machine.cancelled_before_start:
+        if self.machine.root is None and not self.machine.ends_before_start:
             self.follower.submit(EventDraft(EventType.RUN_STARTED, payload=self.start_facts))
         self.follower.restart()
 

@@ -260,7 +260,7 @@ def read_log(place: Path, run_id: str) -> list[EventRecord]:
             import pickle
 
             from podium.log.ids import RunId
-            from podium.wiring import open_store
+            from podium.wiring.stores import open_store
 
             async def read() -> list[EventRecord]:
                 store = await open_store(str(place / "runs" / "podium.db"))

@@ -25,7 +25,8 @@ from podium.operations.signals import signal_run
 from podium.operations.start import start_run
 from podium.operations.workflows import require_workflow
 from podium.ports.engine import RunRequest
-from podium.wiring import open_store, use_case_parts
+from podium.wiring.stores import open_store
+from podium.wiring.use_cases import use_case_parts
 
 SEEDS = range(int(os.environ.get("PODIUM_TORTURE_SEEDS", "12")))
 WORKFLOW = b"""version: "2.0"

@@ -50,6 +50,8 @@ def test_pure_packages_may_not_ask_the_world(copy_of_project: Path, package: str
         ("providers/breach.py", "import podium.machine"),
         ("language/breach.py", "import podium.nodes"),
         ("nodes/breach.py", "import podium.cli"),
+        ("client/breach.py", "import podium.operations.runs"),
+        ("client/breach.py", "import podium.stores"),
         ("language/breach.py", "import os"),
         ("machine/breach.py", "import asyncio"),
         ("unplaced/__init__.py", "x = 1"),

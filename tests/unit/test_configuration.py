@@ -10,7 +10,8 @@ from podium.ports.provider import HttpResult, ProviderMisconfigured
 from podium.secrets.sources import CommandSource, FileSource, VariableSource
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
-from podium.wiring import all_providers, local_engine
+from podium.wiring.agents import all_providers
+from podium.wiring.engines import local_engine
 from tests.unit.providers.asked import request
 
 ANSWER = b'data: {"object": "response", "status": "completed", "model": "big-2026", "usage": {"input_tokens": 2000000}}'

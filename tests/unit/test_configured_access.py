@@ -246,7 +246,7 @@ def test_a_wrong_rule_is_reported_with_its_place(tmp_path: Path, text: str, expe
 def test_an_unknown_role_is_compared_with_those_that_exist(tmp_path: Path) -> None:
     assert problems(tmp_path, tenant("{users: {alice: enginer}}")).endswith(
         "which is not a role. Did you mean 'engineer'? Roles: viewer, auditor, operator, engineer, admin, approver, "
-        "system"
+        "author, system, owner"
     )
 
 

@@ -10,13 +10,19 @@ class Method(StrEnum):
 
     # The user that the process runs as.
     OS_USER = "os-user"
-    # A token whose SHA-256 the configuration lists.
+    # A token whose SHA-256 the configuration lists, or the store has.
     TOKEN = "token"
+    # A token or a login of the identity provider of the configuration.
+    OIDC = "oidc"
     # A program that uses Podium as a library says so.
     PROGRAM = "program"
     # Only in the log of a run: the owner of the file `.cancel`, and another run, by its rules about concurrency.
     FILE = "file"
     RUN = "run"
+    # A schedule: what it starts and cancels was decided by the person who defined it.
+    SCHEDULE = "schedule"
+    # And a hook, of which a delivery was signed.
+    HOOK = "hook"
 
 
 class Actor(msgspec.Struct, frozen=True):

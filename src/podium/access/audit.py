@@ -62,6 +62,8 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit
     # What the actor gave as the reason.
     reason: str | None = None
     run_id: str | None = None
+    # What it is about, if that is not a run: a token, a tenant.
+    subject: str | None = None
     signal_id: str | None = None
     request_sha256: str | None = None
     plan_sha256: str | None = None

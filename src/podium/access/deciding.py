@@ -37,16 +37,7 @@ class RoleAuthoriser:
         self._policy = policy
 
     def decide(self, actor: Actor, operation: Operation, tenant_id: str, reason: str = "") -> Denial | None:
-        roles = self.roles(actor, tenant_id)
-        if not roles:
-            return Denial("AUTHZ_TENANT_FORBIDDEN", f"{actor.name!r} has no role in tenant {tenant_id!r}")
-        if operation.role not in roles:
-            return Denial(
-                "AUTHZ_DENIED",
-                f"{operation.name} needs the role {operation.role.value!r}, and {actor.name!r} is "
-                f"{', '.join(sorted(role.value for role in roles))} in tenant {tenant_id!r}",
-            )
-        return _reason_missing(operation, reason)
+        return decide_by_roles(actor, self.roles(actor, tenant_id), operation, tenant_id, reason)
 
     def roles(self, actor: Actor, tenant_id: str) -> frozenset[Role]:
         rules = self._policy.tenants.get(tenant_id)
@@ -58,6 +49,21 @@ class DenyingAuthoriser:
 
     def decide(self, actor: Actor, operation: Operation, tenant_id: str, reason: str = "") -> Denial | None:
         return Denial("AUTHZ_DENIED", f"nothing allows {operation.name}: no authoriser was chosen")
+
+
+def decide_by_roles(
+    actor: Actor, roles: frozenset[Role], operation: Operation, tenant_id: str, reason: str
+) -> Denial | None:
+    """`roles`: those of the actor in the tenant, with the ones they include."""
+    if not roles:
+        return Denial("AUTHZ_TENANT_FORBIDDEN", f"{actor.name!r} has no role in tenant {tenant_id!r}")
+    if operation.role not in roles:
+        return Denial(
+            "AUTHZ_DENIED",
+            f"{operation.name} needs the role {operation.role.value!r}, and {actor.name!r} is "
+            f"{', '.join(sorted(role.value for role in roles))} in tenant {tenant_id!r}",
+        )
+    return _reason_missing(operation, reason)
 
 
 def _reason_missing(operation: Operation, reason: str) -> Denial | None:

@@ -23,13 +23,36 @@ RESUME: Final = Operation("run.resume", Role.OPERATOR)
 RERUN: Final = Operation("run.rerun", Role.ENGINEER)
 REPLACE_WORKFLOW: Final = Operation("run.replace-workflow", Role.ENGINEER)
 IMPORT: Final = Operation("run.import", Role.ADMIN)
+# Workers carry out published plans: to publish is to execute code there.
+VALIDATE_PLAN: Final = Operation("plan.validate", Role.AUTHOR, changes=False)
+PUBLISH_PLAN: Final = Operation("plan.publish", Role.AUTHOR)
+VIEW_PLAN: Final = Operation("plan.view", Role.VIEWER, changes=False)
+APPROVE_PLAN: Final = Operation("plan.approve", Role.APPROVER)
+VIEW_SERVER: Final = Operation("server.view", Role.VIEWER, changes=False)
 PRUNE: Final = Operation("run.prune", Role.ADMIN)
+VIEW_SCHEDULES: Final = Operation("schedule.view", Role.VIEWER, changes=False)
+# Pause, resume and trigger.
+OPERATE_SCHEDULES: Final = Operation("schedule.operate", Role.OPERATOR)
+# Add, replace, backfill and remove.
+CHANGE_SCHEDULES: Final = Operation("schedule.change", Role.ENGINEER)
+VIEW_HOOKS: Final = Operation("hook.view", Role.VIEWER, changes=False)
+# Add and remove hooks: they let other systems in.
+CHANGE_HOOKS: Final = Operation("hook.change", Role.ADMIN)
 READ_AUDIT: Final = Operation("audit.read", Role.AUDITOR, changes=False)
 # In all tenants: backup, rebuild, vacuum.
 MAINTAIN: Final = Operation("store.maintain", Role.ADMIN)
 # In all tenants: what a service does that is not a person.
 RELAY: Final = Operation("store.relay", Role.SYSTEM)
 SERVE: Final = Operation("worker.serve", Role.SYSTEM)
+LIST_TOKENS: Final = Operation("token.list", Role.OWNER, changes=False)
+ADD_TOKEN: Final = Operation("token.add", Role.OWNER)
+REMOVE_TOKEN: Final = Operation("token.remove", Role.OWNER)
+LIST_TENANTS: Final = Operation("tenant.list", Role.OWNER, changes=False)
+OPEN_TENANT: Final = Operation("tenant.open", Role.OWNER)
+CLOSE_TENANT: Final = Operation("tenant.close", Role.OWNER)
+VIEW_FLEET: Final = Operation("fleet.view", Role.VIEWER, changes=False)
+DRAIN: Final = Operation("worker.drain", Role.OWNER)
+SET_LIMIT: Final = Operation("limit.set", Role.ADMIN)
 
 OperationName: TypeAlias = Literal[
     "run.view",
@@ -39,10 +62,29 @@ OperationName: TypeAlias = Literal[
     "run.replace-workflow",
     "run.import",
     "run.prune",
+    "schedule.view",
+    "schedule.operate",
+    "schedule.change",
+    "hook.view",
+    "hook.change",
+    "plan.validate",
+    "plan.publish",
+    "plan.view",
+    "plan.approve",
+    "server.view",
     "audit.read",
     "store.maintain",
     "store.relay",
     "worker.serve",
+    "token.list",
+    "token.add",
+    "token.remove",
+    "tenant.list",
+    "tenant.open",
+    "tenant.close",
+    "fleet.view",
+    "worker.drain",
+    "limit.set",
 ]
 # All that are not signals.
 NAMED: Final[dict[OperationName, Operation]] = {
@@ -53,10 +95,29 @@ NAMED: Final[dict[OperationName, Operation]] = {
     "run.replace-workflow": REPLACE_WORKFLOW,
     "run.import": IMPORT,
     "run.prune": PRUNE,
+    "schedule.view": VIEW_SCHEDULES,
+    "schedule.operate": OPERATE_SCHEDULES,
+    "schedule.change": CHANGE_SCHEDULES,
+    "hook.view": VIEW_HOOKS,
+    "hook.change": CHANGE_HOOKS,
+    "plan.validate": VALIDATE_PLAN,
+    "plan.publish": PUBLISH_PLAN,
+    "plan.view": VIEW_PLAN,
+    "plan.approve": APPROVE_PLAN,
+    "server.view": VIEW_SERVER,
     "audit.read": READ_AUDIT,
     "store.maintain": MAINTAIN,
     "store.relay": RELAY,
     "worker.serve": SERVE,
+    "token.list": LIST_TOKENS,
+    "token.add": ADD_TOKEN,
+    "token.remove": REMOVE_TOKEN,
+    "tenant.list": LIST_TENANTS,
+    "tenant.open": OPEN_TENANT,
+    "tenant.close": CLOSE_TENANT,
+    "fleet.view": VIEW_FLEET,
+    "worker.drain": DRAIN,
+    "limit.set": SET_LIMIT,
 }
 
 SIGNALS: Final = {

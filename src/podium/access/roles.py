@@ -1,4 +1,8 @@
-"""Roles nest: an engineer may do what an operator may, an admin what an engineer may. The others are separate."""
+"""Roles nest: an engineer may do what an operator may, an admin what an engineer may. The others are separate.
+
+An author publishes plans, which is the same as executing code on the workers of the tenant. An owner manages tokens,
+workers and, in the tenant `default`, tenants. Neither is included in another role.
+"""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -12,7 +16,9 @@ class Role(StrEnum):
     ENGINEER = "engineer"
     ADMIN = "admin"
     APPROVER = "approver"
+    AUTHOR = "author"
     SYSTEM = "system"
+    OWNER = "owner"
 
 
 _INCLUDED: Final = {

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 import msgspec
@@ -62,6 +63,11 @@ class JsonTopicsBus:
                 lines.setdefault(message.topic, []).append(_encode(message))
         for topic, found in lines.items():
             append_lines(_file_of(self._folder, topic), b"".join(found))
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            path = _file_of(self._folder, message.topic)
+            await asyncio.to_thread(append_lines, path, _encode(message))
 
     async def close(self) -> None:
         pass
@@ -118,12 +124,12 @@ class JsonTopicsSource:
         with _file_of(self._folder, self._topic).open("rb") as file:
             file.seek(start)
             content = file.read(_READ_BYTES)
+            if b"\n" not in content:
+                content += file.readline()  # however long: what follows it must be read
         found = []
-        for line in content.splitlines(keepends=True)[:limit]:
-            # A line that is still being written is read when it is whole.
-            if not line.endswith(b"\n"):
-                break
-            start += len(line)
+        # What is behind the last end of a line is still being written: it is read when it is whole.
+        for line in content.split(b"\n")[:-1][:limit]:
+            start += len(line) + 1
             if line.strip():
                 found.append(_decode(self._topic, number, line))
             self._ends[number] = start
@@ -146,6 +152,15 @@ class JsonTopicsSource:
             os.fsync(file.fileno())
         new.rename(self._place)
 
+    async def lag(self) -> int | None:
+        return await asyncio.to_thread(self._count_waiting)
+
+    def _count_waiting(self) -> int:
+        _line, start = self._committed()
+        with _file_of(self._folder, self._topic).open("rb") as file:
+            file.seek(start)
+            return sum(1 for line in file if line.endswith(b"\n"))
+
     async def bury(self, message: Incoming, code: str) -> None:
         headers = (*message.headers, *dead_headers(message, code))
         dead = (self._topic + DEAD_SUFFIX, message.key, headers, message.value)
@@ -155,6 +170,34 @@ class JsonTopicsSource:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+class JsonTopics:
+    """The files of a folder as `Topics`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def missing(self, names: Sequence[str]) -> list[str]:
+        return [name for name in names if not _file_of(self._folder, name).is_file()]
+
+    async def create(self, names: Sequence[str]) -> None:
+        check_folder(self._folder)
+        for name in names:
+            _file_of(self._folder, name).touch(mode=0o600)
+
+    def how_to_create(self, name: str) -> str:
+        file = _file_of(self._folder, name)
+        return f"mkdir -p {quote(str(file.parent))} && touch {quote(str(file))}"
+
+    async def rights_to_give(self, reads: Sequence[str], writes: Sequence[str], group: str) -> list[str]:
+        return []
+
+    async def timed_by_senders(self, names: Sequence[str]) -> list[str]:
+        return []  # a line has no time
+
+    def how_to_time(self, name: str) -> str:
+        return ""
 
 
 def append_message(
@@ -191,7 +234,7 @@ def _encode_parts(key: bytes | None, headers: Iterable[tuple[str, bytes]], value
 
 
 def _is_json_line(value: bytes) -> bool:
-    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         msgspec.json.decode(value)
         value.decode()
         return b"\n" not in value
@@ -204,8 +247,8 @@ def _decode(topic: str, number: int, line: bytes) -> Incoming:
     try:
         read = msgspec.json.decode(line, type=_Line)
         value = bytes(read.value) or b64decode(read.base64 or "", validate=True)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, ValueError):
-        return Incoming(**facts, key=None, value=line.rstrip(b"\n"))
+    except (msgspec.DecodeError, msgspec.ValidationError, ValueError, RecursionError):
+        return Incoming(**facts, key=None, value=line)
     headers = tuple((name, text.encode()) for name, text in read.headers.items())
     key = read.key.encode() if read.key is not None else None
     return Incoming(**facts, key=key, value=value, headers=headers)

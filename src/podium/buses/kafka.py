@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from podium.buses.kafka_producer import PATIENCE, KafkaSender, Outgoing
+from podium.buses.kafka_admin import PATIENCE
+from podium.buses.kafka_producer import KafkaSender, Outgoing
+from podium.buses.kafka_rights import KafkaRights
 from podium.buses.kafka_settings import KafkaConnection
 from podium.log.events import EventRecord
 from podium.log.messages import Message, event_message, published_messages
@@ -15,12 +17,14 @@ class KafkaBus:
         self.name = connection.address.name
         self._topic = connection.address.topic
         self._sender = KafkaSender(connection, self.name, patience=patience)
+        self._rights = KafkaRights(connection, patience=patience)
 
     async def check(self) -> None:
         """Raises `TopicRefused`, `BusRefused` and `BusUnavailable`."""
         await self._sender.reach()
         if self._topic is not None:
             await self._sender.check_topic(self._topic)
+            await self._rights.check(writes=[self._topic])
 
     async def publish(self, records: Sequence[EventRecord]) -> int:
         messages = [
@@ -35,6 +39,9 @@ class KafkaBus:
         if self._topic is not None:
             yield event_message(record, self._topic)
         yield from published_messages(record)
+
+    async def send(self, messages: Sequence[Message]) -> None:
+        await self._sender.send([_outgoing(0, message) for message in messages])
 
     async def close(self) -> None:
         await self._sender.close()

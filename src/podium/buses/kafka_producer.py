@@ -15,12 +15,11 @@ from typing import Any, Final
 import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from podium.buses.kafka_admin import PATIENCE, KafkaAdmin
 from podium.buses.kafka_errors import as_podium, is_refusal
 from podium.buses.kafka_settings import UNUSABLE_SETTINGS, KafkaConnection
 from podium.ports.bus import BusRefused, BusUnavailable, TopicRefused
 
-# Shorter than the claim of a line, so that no other relay takes it over while we still wait.
-PATIENCE: Final = 15.0
 _POLL_SECONDS: Final = 0.2
 _FLUSH_SECONDS: Final = 5.0
 _TOPIC_SECONDS: Final = 3.0
@@ -108,18 +107,11 @@ class KafkaSender:
 
     async def reach(self) -> None:
         """Raises `BusRefused` and `BusUnavailable`."""
-        producer = self._started()
-        try:
-            await asyncio.to_thread(producer.list_topics, timeout=self._patience)
-        except KafkaException as error:
-            raise as_podium(self._refusal or error.args[0], self.name) from None
+        await asyncio.to_thread(KafkaAdmin(self._connection).topics, self._patience)
 
     async def check_topic_exists(self, topic: str) -> None:
         """As `check_topic`, and never creates it: a name with a typing error would be read forever."""
-        await self.reach()
-        assert self._producer is not None
-        known = await asyncio.to_thread(self._producer.list_topics, timeout=self._patience)
-        if topic not in known.topics:
+        if topic not in await asyncio.to_thread(KafkaAdmin(self._connection).topics, self._patience):
             raise as_podium(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), self.name, topic)
 
     async def check_topic(self, topic: str) -> None:

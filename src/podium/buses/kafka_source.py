@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
@@ -23,8 +24,11 @@ from confluent_kafka import (
 )
 
 from podium.buses.dead_letters import dead_headers
+from podium.buses.kafka_admin import PATIENCE
 from podium.buses.kafka_errors import MOVED_ON, as_podium, is_refusal
-from podium.buses.kafka_producer import PATIENCE, KafkaSender, Outgoing
+from podium.buses.kafka_lag import KafkaLag
+from podium.buses.kafka_producer import KafkaSender, Outgoing
+from podium.buses.kafka_rights import ASSIGNMENT, KafkaRights
 from podium.buses.kafka_settings import UNUSABLE_SETTINGS, KafkaConnection
 from podium.log.messages import DEAD_SUFFIX
 from podium.ports.bus import BusRefused
@@ -39,7 +43,7 @@ _CONSUMER: Final[dict[str, Any]] = {
     "enable.auto.offset.store": False,
     "auto.offset.reset": "earliest",
     "allow.auto.create.topics": False,
-    "partition.assignment.strategy": "cooperative-sticky",
+    "partition.assignment.strategy": ASSIGNMENT,
     # The partitions of a process that was killed move to others after this time.
     "session.timeout.ms": 10_000,
     "heartbeat.interval.ms": 2_000,
@@ -66,6 +70,7 @@ class KafkaSource:
         self._patience = patience
         self._max_waiting = max_waiting
         self._sender = KafkaSender(connection, self.name, patience=patience)
+        self._lag = KafkaLag(connection, topic, group)
         self._consumer: Consumer | None = None
         self._thread: threading.Thread | None = None
         self._closing = threading.Event()
@@ -81,6 +86,9 @@ class KafkaSource:
         self._arrived = asyncio.Event()
 
     async def open(self) -> None:
+        # First: topics that the user may not see look like missing ones.
+        rights = KafkaRights(self._connection, patience=self._patience)
+        await rights.check(reads=[self._topic], writes=[self._topic + DEAD_SUFFIX], group=self._group)
         await self._sender.check_topic_exists(self._topic)
         await self._sender.check_topic(self._topic + DEAD_SUFFIX)
         settings = self._connection.settings(
@@ -124,6 +132,11 @@ class KafkaSource:
         if error is not None and error.code() not in MOVED_ON:
             raise as_podium(error, self.name, self._topic)
 
+    async def lag(self) -> int | None:
+        if self._thread is None or self._closing.is_set():
+            return None
+        return await self._lag.measure()
+
     async def bury(self, message: Incoming, code: str) -> None:
         headers = (*message.headers, *dead_headers(message, code))
         dead = Outgoing(0, message.topic + DEAD_SUFFIX, message.key, message.value, headers)
@@ -133,6 +146,7 @@ class KafkaSource:
         self._closing.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
+        await self._lag.close()
         await self._sender.close()
 
     # --- the thread -------------------------------------------------------------------------------
@@ -213,6 +227,7 @@ def _incoming(message: Message) -> Incoming:
         value=_bytes(value) if value is not None else b"",
         headers=_headers(message),
         timestamp=timestamp if kind != TIMESTAMP_NOT_AVAILABLE else 0,
+        is_timed_by_bus=kind == TIMESTAMP_LOG_APPEND_TIME,
     )
 
 

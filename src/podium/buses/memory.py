@@ -69,6 +69,11 @@ class MemoryBus:
         for listener in self._listeners:
             listener(record)
 
+    async def send(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if self._topics is not None:
+                self._topics.add(message)
+
     async def close(self) -> None:
         pass
 
@@ -108,6 +113,9 @@ class MemorySource:
         if self._is_mine and messages:
             known = self._topics.committed.get(self._place, 0)
             self._topics.committed[self._place] = max(known, *(one.offset + 1 for one in messages))
+
+    async def lag(self) -> int | None:
+        return len(self._topics.topics[self._topic]) - self._topics.committed.get(self._place, 0)
 
     async def bury(self, message: Incoming, code: str) -> None:
         headers = (*message.headers, *dead_headers(message, code))

@@ -1,6 +1,7 @@
 """Catalogs in memory, for tests and for trying things out: gone with the process."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,8 @@ from podium.ports.catalog import (
     RevisionConflict,
     Service,
     TableChange,
+    TableSummary,
+    checked_service,
 )
 
 
@@ -23,13 +26,16 @@ class MemoryServices:
         self._services: dict[UUID, Service] = {}
 
     async def register(self, service: Service) -> None:
-        self._services[service.node_id] = service
+        self._services[service.node_id] = checked_service(service)
 
     async def deregister(self, node_id: UUID) -> None:
         self._services.pop(node_id, None)
 
-    async def services(self) -> list[Service]:
-        return [self._services[node_id] for node_id in sorted(self._services)]
+    async def services(self) -> AsyncIterator[Sequence[Service]]:
+        yield [self._services[node_id] for node_id in sorted(self._services)]
+
+    async def close(self) -> None:
+        pass
 
 
 class MemoryTable:
@@ -97,7 +103,7 @@ class MemoryTable:
         return sorted(found, key=lambda one: (one.deadline, one.node_id))[:limit]
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        return sum(self._renew(one) for one in renewals)
+        return len({one.node_id for one in renewals if self._renew(one)})
 
     def _renew(self, renewal: Renewal) -> bool:
         stored = self._projections.get(renewal.node_id)
@@ -112,11 +118,21 @@ class MemoryTable:
         )
         return True
 
+    async def summary(self) -> TableSummary:
+        rows = self._projections.values()
+        deadlines = [one.due_at for one in rows if one.due_at is not None]
+        return TableSummary(
+            states=dict(Counter(one.state for one in rows)), oldest_deadline=min(deadlines, default=None)
+        )
+
     async def registrations(self, after: UUID | None, limit: int) -> list[Registration]:
         return [self._registrations[one] for one in _page(self._registrations, after, limit)]
 
     async def projections(self, after: UUID | None, limit: int) -> list[Projection]:
         return [self._projections[one] for one in _page(self._projections, after, limit)]
+
+    async def close(self) -> None:
+        pass
 
 
 def _changed(projection: Projection, **values: Any) -> Projection:

@@ -7,7 +7,7 @@ from podium.cli.output import print_json, print_table
 from podium.cli.storing import json_option
 from podium.operations.access_view import AccessView, all_operations, describe_access
 from podium.text import visible
-from podium.wiring import access_of, access_policy
+from podium.wiring.access import access_of, access_policy
 
 
 @click.group()

@@ -31,7 +31,8 @@ from podium.operations.auditing import (
 from podium.operations.parts import Parts
 from podium.secrets.sources import InvalidSource, parse_source
 from podium.text import visible
-from podium.wiring import configured_audit_key, system_clock
+from podium.wiring.access import configured_audit_key
+from podium.wiring.stores import system_clock
 
 _DAMAGED: Final = 65
 
@@ -109,7 +110,7 @@ def list_(
     if as_json:
         print_json([_listed_json(one) for one in found])
         return
-    headings = ("tenant", "seq", "at", "actor", "operation", "run", "outcome", "reason")
+    headings = ("tenant", "seq", "at", "actor", "operation", "about", "outcome", "reason")
     print_table(headings, [_row(one) for one in found])
 
 
@@ -131,7 +132,7 @@ def _row(one: ListedRecord) -> tuple[str, ...]:
         return record.tenant_id, str(record.seq), "", "", "", "", "UNREADABLE", "see `podium audit verify`"
     who = f"{entry.get('actor', '')} ({entry.get('method', '')})"
     outcome = " ".join(str(entry[name]) for name in ("outcome", "code") if entry.get(name) is not None)
-    texts = (entry.get(name) or "" for name in ("operation", "runId"))
+    texts = (entry.get("operation") or "", entry.get("runId") or entry.get("subject") or "")
     return (
         record.tenant_id,
         str(record.seq),

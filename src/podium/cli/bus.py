@@ -14,14 +14,16 @@ from podium.cli.foreground import compiled_workflow
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
 from podium.cli.storing import json_option, store_option, tenant_option, using_parts
+from podium.cli.telemetry import opened_telemetry, telemetry_options
 from podium.log.ids import RunId
 from podium.log.messages import TOPIC_EXPECTED, is_topic
 from podium.operations.listening import Listener, ListenerView
 from podium.operations.parts import Parts
 from podium.ports.engine import RunRequest
 from podium.ports.events_in import Incoming
+from podium.ports.telemetry import Telemetry
 from podium.text import visible
-from podium.wiring import open_source
+from podium.wiring.buses import open_source
 
 
 @click.group()
@@ -64,6 +66,7 @@ def bus() -> None:
     type=GivenPath(file_okay=False, exists=True),
     help="Where commands run. [default: here]",
 )
+@telemetry_options
 @env_file_option
 @json_option
 @tenant_option
@@ -76,6 +79,8 @@ def listen(
     slots: int,
     drain: float,
     workspace: Path | None,
+    metrics: str | None,
+    traces: str | None,
     env_files: tuple[Path, ...],
     as_json: bool,
     tenant: str,
@@ -107,14 +112,15 @@ def listen(
     source = open_source(address, topic, group)
     view = (_JsonLines if as_json else _Lines)(f"{topic!r} of {source.name} as group {group!r}")
 
-    async def work(parts: Parts) -> None:
-        listener = Listener(parts, source, template, group=group, slots=slots, view=view)
+    async def work(telemetry: Telemetry, parts: Parts) -> None:
+        listener = Listener(parts, source, template, group=group, slots=slots, view=view, telemetry=telemetry)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, partial(_stop, loop, listener))
         await listener.listen(drain=drain)
 
-    using_parts(store, work, create=True)
+    with opened_telemetry(metrics, traces) as telemetry:
+        using_parts(store, partial(work, telemetry), create=True, telemetry=telemetry)
     return 0
 
 

@@ -19,7 +19,7 @@ from podium.operations.persons_turn import PersonsTurn
 from podium.operations.signals import SentSignal, signal_run
 from podium.ports.engine import RunEnded
 from podium.text import visible
-from podium.wiring import runs_folder
+from podium.wiring.stores import runs_folder
 
 Command: TypeAlias = Callable[..., Any]
 
@@ -74,7 +74,8 @@ def cancel(
     A second cancel, when the first has had an effect, also stops `finally`.
 
     A run that no living process drives is stopped by this command: it ends what is left of its tasks, runs `finally`
-    and returns when the run has ended. Cancelling a run that has ended changes nothing.
+    and returns when the run has ended. A run of a pool is stopped by a host of the pool. Cancelling a run that has
+    ended changes nothing.
     """
     from podium.operations.cancel import cancel_run
 

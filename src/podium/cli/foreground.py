@@ -37,15 +37,9 @@ from podium.ports.engine import LEFT, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
 from podium.runtime.checkpoints import notes_of
 from podium.text import visible
-from podium.wiring import (
-    installed_providers,
-    open_store,
-    recordings_in,
-    runs_folder,
-    store_url,
-    use_case_parts,
-    use_configured_permissions,
-)
+from podium.wiring.agents import installed_providers, recordings_in
+from podium.wiring.stores import open_store, runs_folder, store_url, use_configured_permissions
+from podium.wiring.use_cases import use_case_parts
 
 if TYPE_CHECKING:
     from podium.operations.explaining import Reason
@@ -148,6 +142,8 @@ class Foreground:
         self._folder = runs_folder(given_runs())
         self._store = store_url(options["store"], self._folder)
         self._no_wait = options["no_wait"]
+        # Of a run that was left: its hosts continue it.
+        self._pool: str | None = None
         self._view: ProgressView = progress_view(
             plan,
             self._folder,
@@ -203,7 +199,7 @@ class Foreground:
 
     async def _on_engine(self, parts: Parts, opened: Store) -> Parts:
         """Another one than this process: the one that was chosen, or the one that has the run."""
-        from podium.wiring import connection_of, server_engine
+        from podium.wiring.server_engines import connection_of, server_engine
 
         choice = chosen_engine()
         connection = choice.connection if choice.engine != LOCAL else None
@@ -267,6 +263,7 @@ class Foreground:
         from podium.operations.explaining import explain_run
 
         run = await parts.store.get_run(ended.run_id)
+        self._pool = run.pool
         plan, values = await parts.plan_of(run), parts.values(ended.run_id)
         return (await explain_run(parts.store, run, plan, parts.clock.now(), values)).reasons
 
@@ -277,12 +274,17 @@ class Foreground:
             click.echo(f"run {ended.run_id} is left {ended.reason}:", err=err)
             for reason in self._reasons:
                 print_reason(reason, err=err)
-            say(f"then continue: `podium resume {ended.run_id}`", err=err)
+            say(self._next_step(ended.run_id), err=err)
             return
         self._view.end(ended)
         if self._reasons:
             click.echo("the run ended again immediately; no step ran:", err=err)
             print_causes(self._reasons, ended.run_id, err=err)
+
+    def _next_step(self, run_id: str) -> str:
+        if self._pool is None:
+            return f"then continue: `podium resume {run_id}`"
+        return f"hosts of pool {self._pool} continue it; follow it with `podium events {run_id} --follow`"
 
     def _exit_code(self, ended: RunEnded) -> int:
         """How the run ended is told by the exit code, whatever could be printed."""

@@ -11,7 +11,7 @@ from podium.cli.reading import read_file
 from podium.cli.writing import write_file
 from podium.drawing import FORMATS, SUFFIXES, drawn
 from podium.operations.workflows import load_workflow
-from podium.wiring import installed_providers
+from podium.wiring.agents import installed_providers
 
 
 @click.command()

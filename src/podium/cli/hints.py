@@ -102,14 +102,3 @@ def lines_of(reason: "Reason") -> list[str]:
         f"  {visible(reason.text)}{until}",
         *(f"      {text.ljust(width)}  {meaning}".rstrip() for text, meaning in commands),
     ]
-
-
-def reason_json(reason: "Reason") -> dict[str, object]:
-    return {
-        "kind": reason.kind,
-        "subject": reason.subject,
-        "text": reason.text,
-        "deadline": reason.deadline,
-        "next": reason.next_step,
-        "commands": [{"command": carried(one.text), "meaning": one.meaning} for one in reason.commands],
-    }

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from podium.cli.following import saying_when_undriven
-from podium.cli.hints import print_causes, print_reason, reason_json, say
+from podium.cli.hints import carried, print_causes, print_reason, say
 from podium.cli.output import print_json
 from podium.cli.storing import json_option, store_option, tenant_option, using_parts
 from podium.log.transitions import TERMINAL
@@ -14,6 +14,7 @@ from podium.operations.explaining import Explanation, explain
 from podium.operations.logs import LogPart, read_logs
 from podium.operations.parts import Parts
 from podium.operations.reports import RunReport, as_html, as_json, as_markdown, report_run
+from podium.operations.why import why_json
 from podium.text import visible
 
 # Of a graph in which many steps failed, the first ones are enough.
@@ -34,7 +35,7 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
 
     explained, report = using_parts(store, work)
     if as_json:
-        print_json(_why_json(explained, report))
+        print_json(why_json(explained, report, carried))
         return 0
     if explained.run.status in TERMINAL:
         click.echo(f"run {visible(run_id)} waits for nothing: it has ended ({explained.status.lower()}).")
@@ -49,20 +50,6 @@ def why(run_id: str, store: str | None, tenant: str, as_json: bool) -> int:
     for text in report.notes():
         click.echo(f"  {visible(text)}")
     return 0
-
-
-def _why_json(explained: Explanation, report: RunReport) -> dict[str, object]:
-    again = explained.if_resumed
-    is_open = explained.run.status not in TERMINAL
-    return {
-        "runId": explained.run.identity.run_id,
-        "status": explained.status,
-        "substatus": explained.substatus,
-        **({"driven": explained.undriven is None} if is_open else {}),
-        "waitsFor": [reason_json(one) for one in explained.reasons],
-        **({"ifResumed": [reason_json(one) for one in again]} if again else {}),
-        **report.notes_json(),
-    }
 
 
 @click.command()

@@ -21,7 +21,8 @@ from podium.plan.plan import Plan
 from podium.plan.references import reference_to
 from podium.runtime.plan_loading import FetchedPlan
 from podium.text import visible
-from podium.wiring import installed_providers, plan_loader, plan_source
+from podium.wiring.agents import installed_providers
+from podium.wiring.plans import plan_loader, plan_source
 
 
 @click.command()

@@ -10,14 +10,16 @@ from functools import partial
 import click
 
 from podium.cli.storing import json_option, store_option, using_parts
+from podium.cli.telemetry import opened_telemetry, telemetry_options
 from podium.log.ids import RunId
 from podium.log.outbox import BusFilter, bus_filter
 from podium.operations.parts import Parts
 from podium.operations.relaying import relay_events
 from podium.ports.bus import EventBus
+from podium.ports.telemetry import Telemetry
 from podium.runtime.relay import RelayView
 from podium.text import visible
-from podium.wiring import has_topics, open_bus, relay_claim
+from podium.wiring.buses import has_topics, open_bus, relay_claim
 
 _REFUSED = 1
 
@@ -48,6 +50,7 @@ _REFUSED = 1
 @click.option(
     "--from-now", is_flag=True, help="If the bus is new: only events that are recorded from now on."
 )
+@telemetry_options
 @json_option
 @store_option
 def relay(
@@ -57,6 +60,8 @@ def relay(
     plans: tuple[str, ...],
     once: bool,
     from_now: bool,
+    metrics: str | None,
+    traces: str | None,
     as_json: bool,
     store: str | None,
 ) -> int:
@@ -85,7 +90,7 @@ def relay(
         if not once:
             click.echo(f"delivering events to {visible(opened[0].name)}; press Ctrl-C to stop", err=True)
 
-    async def work(parts: Parts) -> int:
+    async def work(telemetry: Telemetry, parts: Parts) -> int:
         return await relay_events(
             parts,
             bus,
@@ -96,9 +101,11 @@ def relay(
             claim_ttl=relay_claim(),
             interrupts=partial(_interrupts, announce),
             on_outage=lambda reason: click.echo(f"waiting for the store: {visible(reason)}", err=True),
+            telemetry=telemetry,
         )
 
-    refused = using_parts(store, work)
+    with opened_telemetry(metrics, traces) as telemetry:
+        refused = using_parts(store, partial(work, telemetry))
     view.end(refused)
     return _REFUSED if once and refused else 0
 

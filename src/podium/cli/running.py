@@ -22,11 +22,15 @@ from podium.cli.hints import print_notice
 from podium.cli.output import print_diagnostics
 from podium.cli.paths import GivenPath
 from podium.cli.reading import read_file
+from podium.log.engines import LOCAL
+from podium.log.labels import parse_labels
 from podium.operations.inputs import check_inputs, parse_inputs
 from podium.operations.parts import Parts, require
 from podium.ports.engine import RunEnded, RunRequest
 from podium.text import visible
-from podium.wiring import check_run, signing_rules, system_clock
+from podium.wiring.plans import signing_rules
+from podium.wiring.stores import system_clock
+from podium.wiring.use_cases import check_run
 
 
 @click.command()
@@ -56,6 +60,18 @@ from podium.wiring import check_run, signing_rules, system_clock
     is_flag=True,
     help="Start it only when its plan was approved (`podium approve`), also if the workflow does not ask for it.",
 )
+@click.option(
+    "--pool",
+    metavar="NAME",
+    help="Let a host of this pool carry it out (`podium worker --pool NAME`), and follow it.",
+)
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A label of the run, for `podium runs list --filter label.NAME=VALUE`; repeat it for more.",
+)
 @click.option("--dry-run", is_flag=True, help="Check everything, show the plan, run nothing.")
 @signature_option
 @engine_options
@@ -68,13 +84,16 @@ def run(
     run_id: str | None,
     workspace: Path | None,
     needs_approval: bool,
+    pool: str | None,
+    labels: tuple[str, ...],
     dry_run: bool,
     signature: str | None,
     **options: Unpack[Options],
 ) -> int:
     """Run the workflow or node contract FILE ('-' is standard input) and wait for its end.
 
-    The run is kept in runs/<run id>: state.json, logs, artifacts. Press Ctrl-C once to cancel it, twice to kill it.
+    The run is kept in runs/<run id>: state.json, logs, artifacts. Press Ctrl-C once to cancel it, twice to kill it; a
+    third time leaves a run of a pool or of another engine that no process has stopped yet.
 
     Exit codes: 0 success, 1 failed, 2 cancelled, 3 timed out, 4 no transition, 5 left waiting (--no-wait) or out of
     budget, 64 wrong usage, 65 invalid workflow, 75 the run is driven by another process, 78 a key, program or
@@ -94,6 +113,7 @@ def run(
     given = check_inputs(
         {**_read_inputs(input_file), **parse_inputs(inputs, plan.workflow.inputs)}, plan.workflow
     )
+    labelled = parse_labels(labels)
     variables = use_env_files(options["env_files"])
     replays = options["replay"] is not None
     if signature is not None:
@@ -108,10 +128,14 @@ def run(
         env_files=facts_to_keep(variables),
         needs_approval=needs_approval,
         tenant_id=options["tenant"],
+        pool=pool,
+        labels=labelled,
     )
     # Before the store is opened: it might be made for this run.
     require(check_run(plan, folder, replays=replays), print_notice)
     chosen_engine().require_engine()
+    if pool is not None and (chosen_engine().engine != LOCAL or replays or options["record"] is not None):
+        raise click.UsageError("--pool is for --engine local, without --record and --replay.")
     foreground = Foreground(options, plan=plan, continues=False)
 
     async def work(parts: Parts) -> RunEnded:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from podium.cli.hints import lines_of, reason_json, say
+from podium.cli.hints import carried, lines_of, say
 from podium.cli.output import print_json, print_table
 from podium.cli.storing import json_option, store_option, tenant_option, using_parts
 from podium.log.runs import Run, RunQuery
@@ -14,10 +14,14 @@ from podium.log.transitions import RunStatus
 from podium.log.usage import describe_usage, usage_cells
 from podium.operations.driving import RunDriver
 from podium.operations.explaining import Reason
+from podium.operations.listing import list_runs
 from podium.operations.parts import Parts
+from podium.operations.run_filters import parse_filter
 from podium.operations.runs import RunView, show_run
-from podium.operations.waiting import Obstacles, needing_approval, obstacles_of
+from podium.operations.waiting import Obstacles, obstacles_of
+from podium.operations.why import reason_json
 from podium.text import visible
+from podium.wiring.stores import system_clock
 
 
 @click.group()
@@ -33,11 +37,18 @@ def runs() -> None:
 @runs.command("list")
 @store_option
 @tenant_option
+@click.option(
+    "--filter",
+    "given",
+    default="",
+    metavar="TERMS",
+    help="Only runs that match all of these terms, such as 'status=FAILED label.team=web created>=7d'.",
+)
 @click.option("--status", "statuses", multiple=True, type=click.Choice(list(RunStatus)), help="Only these.")
 @click.option(
     "--needs",
-    type=click.Choice(["approval"]),
-    help="Only runs that wait for an approval: of their plan, or of a step.",
+    type=click.Choice(["approval", "person"]),
+    help="Only runs that wait for a person; `approval`: for an approval, of their plan or of a step.",
 )
 @click.option("--plan", help="Only runs of this plan.")
 @click.option("--project", help="Only runs of this project.")
@@ -47,6 +58,7 @@ def runs() -> None:
 def list_(
     store: str | None,
     tenant: str,
+    given: str,
     statuses: tuple[RunStatus, ...],
     needs: str | None,
     plan: str | None,
@@ -55,7 +67,17 @@ def list_(
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first.
+
+    A filter has terms, separated by spaces: status=RUNNING,PAUSED  plan=ID  project=ID  environment=ID  pool=NAME
+    label.NAME=VALUE  text~PART (of the id of a run, its plan or its request)  created>=TIME  created<TIME (a date, a
+    moment, or an age like 7d)  needs=person  needs=approval. A value with spaces is written in quotes.
+
+    \b
+    Examples:
+      podium runs list --filter 'status=FAILED created>=24h'
+      podium runs list --filter 'label.team=web text~nightly'
+    """
     query = RunQuery(
         statuses=frozenset(RunStatus(status) for status in statuses),
         plan_id=plan,
@@ -63,14 +85,10 @@ def list_(
         limit=limit,
         cursor=cursor,
     )
-
-    async def work(parts: Parts) -> tuple[list[Obstacles], str | None]:
-        if needs is not None:
-            return await needing_approval(parts, tenant, query)
-        page = await parts.store.runs.page(tenant, query)
-        return [await obstacles_of(parts, run) for run in page.runs], page.cursor
-
-    found, following = using_parts(store, work)
+    wanted = parse_filter(given, system_clock().now(), query)
+    if needs is not None:
+        wanted = wanted._replace(needs=needs)
+    found, following = using_parts(store, lambda parts: list_runs(parts, tenant, wanted))
     if as_json:
         print_json({"runs": [_listed_json(one) for one in found], "cursor": following})
         return
@@ -118,7 +136,7 @@ def show(run_id: str, store: str | None, tenant: str, after_step: str, limit: in
                 **_as_json(view.run, driver),
                 "summary": view.summary.as_json(),
                 **({"signedBy": msgspec.to_builtins(view.signed_by)} if view.signed_by else {}),
-                **({"waitsFor": [reason_json(reason) for reason in waits]} if waits else {}),
+                **({"waitsFor": [reason_json(reason, carried) for reason in waits]} if waits else {}),
                 "steps": [msgspec.to_builtins(step) for step in view.steps],
             }
         )
@@ -137,6 +155,9 @@ def _show_text(view: RunView, driver: RunDriver | None, waits: Sequence[Reason])
     ):
         if moment:
             click.echo(f"{name:8} {moment}")
+    if view.run.labels:
+        shown = ", ".join(f"{name}={value}" for name, value in view.run.labels.items())
+        click.echo(f"labels   {visible(shown)}")
     for by in view.signed_by:
         click.echo(f"signed   by {by.key_id} at {by.signed_at} ({by.public})")
     if driver is not None:

@@ -17,7 +17,7 @@ from podium.operations.parts import Parts
 from podium.operations.signals import SentSignal, request_signal
 from podium.ports.engine import SignalRequest
 from podium.text import shortened, visible
-from podium.wiring import runs_folder
+from podium.wiring.stores import runs_folder
 
 _MAX_BYTES = 1 << 20
 

@@ -31,7 +31,8 @@ from podium.ports.plan_source import MAX_PLAN_BYTES
 from podium.runtime.ed25519 import new_key
 from podium.runtime.rundir import write_atomically, write_private
 from podium.text import visible
-from podium.wiring import installed_providers, plan_loader, trusted_keys
+from podium.wiring.agents import installed_providers
+from podium.wiring.plans import plan_loader, trusted_keys
 
 _WORKSPACE = click.option(
     "--workspace",

@@ -12,7 +12,7 @@ from podium.files import FileNotUsable, read_regular
 from podium.log.plan_refs import PlanRef
 from podium.log.times import Timestamp, timestamp
 from podium.text import visible
-from podium.wiring import system_clock
+from podium.wiring.stores import system_clock
 
 if TYPE_CHECKING:
     from podium.runtime.ed25519 import SigningKey

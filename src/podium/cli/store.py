@@ -12,7 +12,8 @@ from podium.cli.paths import GivenPath
 from podium.cli.storing import json_option, store_option, using_parts
 from podium.operations.maintaining import back_up_store, check_store, store_stats, vacuum_store
 from podium.text import visible
-from podium.wiring import check_store_name, rebuild_at, runs_folder, use_configured_permissions
+from podium.wiring.rebuilding import rebuild_at
+from podium.wiring.stores import check_store_name, runs_folder, use_configured_permissions
 
 _PROBLEMS = 1
 

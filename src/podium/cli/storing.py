@@ -11,7 +11,9 @@ from podium.cli.hints import given_runs, print_notice, remember_place
 from podium.cli.paths import GivenPath
 from podium.log.ids import DEFAULT_TENANT
 from podium.ports.store import Store
-from podium.wiring import open_store, runs_folder, store_url, use_case_parts, use_configured_permissions
+from podium.ports.telemetry import SILENT, Telemetry
+from podium.wiring.stores import open_store, runs_folder, store_url, use_configured_permissions
+from podium.wiring.use_cases import use_case_parts
 
 if TYPE_CHECKING:
     from podium.operations.parts import Parts
@@ -82,7 +84,17 @@ def using_store(url: str | None, work: Callable[[Store], Awaitable[T]], *, creat
     return asyncio.run(run())
 
 
-def using_parts(url: str | None, work: "Callable[[Parts], Awaitable[T]]", *, create: bool = False) -> T:
+def using_parts(
+    url: str | None,
+    work: "Callable[[Parts], Awaitable[T]]",
+    *,
+    create: bool = False,
+    telemetry: Telemetry = SILENT,
+) -> T:
     """The same for use cases: they ask whether they are allowed, and need more than the store."""
     folder = runs_folder(given_runs())
-    return using_store(url, lambda opened: work(use_case_parts(opened, folder, print_notice)), create=create)
+
+    def parts(opened: Store) -> "Parts":
+        return use_case_parts(opened, folder, print_notice, telemetry=telemetry)
+
+    return using_store(url, lambda opened: work(parts(opened)), create=create)

@@ -1,4 +1,4 @@
-"""`podium worker`: carry out runs for a Temporal or Conductor server."""
+"""`podium worker`: carry out runs of pools, or runs for a Temporal or Conductor server."""
 
 import asyncio
 import os
@@ -13,24 +13,28 @@ from podium.cli.engine_options import choose, chosen_engine, connection_options
 from podium.cli.env_files import env_file_option, use_env_files
 from podium.cli.hints import given_runs
 from podium.cli.storing import store_option, using_parts
-from podium.log.engines import CONDUCTOR, TEMPORAL
+from podium.log.engines import CONDUCTOR, LOCAL, TEMPORAL
+from podium.log.ids import DEFAULT_POOL, DEFAULT_TENANT
 from podium.operations.parts import Parts
 from podium.operations.serving import serve_runs
 from podium.text import visible
-from podium.wiring import conductor_worker, runs_folder, store_url, temporal_worker
+from podium.wiring.server_engines import conductor_worker, temporal_worker
+from podium.wiring.stores import runs_folder, store_url
 
 _DRAIN_SECONDS = 10.0
 _SLOTS = 8
+_RUNS = 256
 
 
 @click.command()
 @click.option(
     "--engine",
-    type=click.Choice([TEMPORAL, CONDUCTOR]),
-    required=True,
+    type=click.Choice([LOCAL, TEMPORAL, CONDUCTOR]),
+    default=LOCAL,
+    show_default=True,
     expose_value=False,
     callback=choose,
-    help="Whose runs.",
+    help="Whose runs; local: those of the pools that --pool names.",
 )
 @click.option(
     "--drain",
@@ -44,27 +48,72 @@ _SLOTS = 8
     "--slots",
     type=click.IntRange(0, 10_000),
     metavar="N",
-    help=f"Conductor: how many steps at the same time; 0 only decides. [default: {_SLOTS}]",
+    help=f"How many at the same time: steps on Conductor, where 0 only decides [default: {_SLOTS}]; runs of a pool "
+    f"[default: {_RUNS}].",
+)
+@click.option(
+    "--pool",
+    "pools",
+    metavar="NAME",
+    multiple=True,
+    help=f"Local: carry out runs of this pool; may be repeated. [default: {DEFAULT_POOL}]",
+)
+@click.option(
+    "--tenant",
+    "tenants",
+    multiple=True,
+    help=f"Local: carry out runs of this tenant; may be repeated. [default: {DEFAULT_TENANT}]",
 )
 @click.option("--steps-only", is_flag=True, help="Conductor: carry out steps, and decide about no run.")
 @connection_options
 @env_file_option
 @store_option
 def worker(
-    drain: float, slots: int | None, steps_only: bool, env_files: tuple[Path, ...], store: str | None
+    drain: float,
+    slots: int | None,
+    pools: tuple[str, ...],
+    tenants: tuple[str, ...],
+    steps_only: bool,
+    env_files: tuple[Path, ...],
+    store: str | None,
 ) -> int:
-    """Carry out runs that were started with `podium run --engine temporal` or `conductor`, until it is stopped.
+    """Carry out runs until it is stopped: runs of pools, many at the same time, and those that another worker of the
+    pool left behind.
 
-    A worker needs the store that the runs are in and, unless --shared-runs is given, serves the runs that were started
-    on its host. Steps get its environment and the secrets that it finds. Several workers can serve one queue. Ctrl-C or
-    SIGTERM stops a worker: it starts nothing more and gives running steps the time to --drain.
+    Steps of a run are processes of the worker's user, whichever tenant the run belongs to: run one worker per tenant,
+    each as a user of its own. Steps get a small environment and the secrets that the worker finds for the tenant.
+
+    With --engine temporal or conductor it carries out runs that were started with `podium run --engine ...`. Such a
+    worker, unless --shared-runs is given, serves the runs that were started on its host, and its steps get its
+    environment.
+
+    A worker needs the store that the runs are in. Several workers can serve one pool or queue. Ctrl-C or SIGTERM stops
+    a worker: it starts nothing more and gives running steps the time to --drain; a second one stops them immediately.
 
     \b
+    podium worker
+    podium worker --pool nightly --pool reports --slots 64 --tenant acme
     podium worker --engine temporal --address 127.0.0.1:7233
     podium worker --engine conductor --url http://127.0.0.1:8080 --slots 4
     podium worker --engine temporal --store postgresql://db/podium --shared-runs --runs /shared/runs
     """
     choice = chosen_engine()
+    if choice.engine == LOCAL:
+        choice.require_engine()
+        from podium.cli.pool_worker import serve
+
+        if steps_only or slots == 0:
+            raise click.UsageError("--steps-only and --slots 0 are for --engine conductor.")
+        return serve(
+            pools or (DEFAULT_POOL,),
+            tenants or (DEFAULT_TENANT,),
+            slots,
+            drain,
+            env_files=env_files,
+            store=store,
+        )
+    if pools or tenants:
+        raise click.UsageError("--pool and --tenant are for --engine local.")
     if choice.engine == TEMPORAL and (slots is not None or steps_only):
         raise click.UsageError("--slots and --steps-only are for --engine conductor.")
     if steps_only and slots == 0:
@@ -97,7 +146,7 @@ def worker(
         await serve_runs(parts, serve, stop, lambda: _say_ready(queues, connection.place))
 
     using_parts(store, work, create=True)
-    _exit()
+    return _exit()
 
 
 def _say_ready(queues: tuple[str, ...], place: str) -> None:

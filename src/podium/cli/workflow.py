@@ -22,7 +22,7 @@ from podium.plan.engine_support import ENGINES
 from podium.plan.loading import plan_bytes, steps_of, walk
 from podium.plan.plan import Plan, Step
 from podium.text import visible
-from podium.wiring import installed_providers
+from podium.wiring.agents import installed_providers
 
 NO_PLACES: Final[Mapping[str, Position]] = MappingProxyType({})
 _WORKSPACE = click.option(

@@ -19,6 +19,7 @@ from podium.text import shortened
 if TYPE_CHECKING:
     from podium.artifacts.address import S3Address
     from podium.configuration.access import AccessSettings
+    from podium.configuration.workers import WorkerSettings
     from podium.plan.locations import PlanPlaces
     from podium.secrets.sources import SecretSource
 
@@ -32,12 +33,14 @@ class Configuration(msgspec.Struct, frozen=True):
     # By model; checked by the providers that use them.
     prices: Mapping[str, Any] = msgspec.field(default_factory=dict)
     secrets: "Mapping[str, SecretSource]" = msgspec.field(default_factory=dict)
-    # The bucket that what steps leave is copied to.
-    artifacts: "S3Address | None" = None
+    # The bucket, or the folder, that what steps leave is copied to.
+    artifacts: "S3Address | Path | None" = None
     # Where plans are published; None: nowhere.
     plans: "PlanPlaces | None" = None
     # Who may do what; None: the user of the machine owns everything.
     access: "AccessSettings | None" = None
+    # What workers of pools may give to steps; None: nothing of their own.
+    workers: "WorkerSettings | None" = None
 
 
 _NOTHING: Final = Configuration()

@@ -8,8 +8,11 @@ from typing import Final, Literal
 import msgspec
 
 from podium.access.policy import AccessPolicy, TenantRules
+from podium.access.rate_limits import RateLimits
 from podium.access.roles import Role
 from podium.configuration.access_keys import read_keys
+from podium.configuration.access_oidc import OidcSettings, read_oidc
+from podium.configuration.access_rates import read_rate_limits
 from podium.configuration.access_tokens import read_tokens
 from podium.configuration.problems import Problems
 from podium.configuration.secrets import read_source
@@ -18,7 +21,7 @@ from podium.language.diagnostics import did_you_mean
 from podium.language.tree import Entry, Node, Scalar, Sequence, describe
 from podium.secrets.sources import SecretSource
 
-_KEYS: Final = ("audit_key", "keys", "tenants", "tokens")
+_KEYS: Final = ("audit_key", "keys", "oidc", "rate_limits", "tenants", "tokens")
 _TENANT_KEYS: Final = ("approval", "signature", "users")
 _ROLES: Final = tuple(role.value for role in Role)
 _TENANTS: Final = "write a mapping of tenants, like {default: {users: {alice: admin}}}"
@@ -29,6 +32,9 @@ class AccessSettings(msgspec.Struct, frozen=True):
     policy: AccessPolicy
     # Of the key that seals audit records. Read when the first record is written.
     audit_key: SecretSource
+    # The identity provider of the HTTP server, if there is one.
+    oidc: OidcSettings | None = None
+    rate_limits: RateLimits = RateLimits()
 
 
 def read_access(entry: Entry, folder: Path, mode: int, problems: Problems) -> AccessSettings | None:
@@ -48,7 +54,10 @@ def read_access(entry: Entry, folder: Path, mode: int, problems: Problems) -> Ac
         tokens=read_tokens(entries.get("tokens"), tenants, problems),
     )
     source = _audit_key(entries.get("audit_key"), entry, folder, problems)
-    return AccessSettings(policy, source) if source is not None else None
+    given = entries.get("oidc")
+    oidc = read_oidc(given, folder, tenants, _roles, problems) if given is not None else None
+    rate_limits = read_rate_limits(entries.get("rate_limits"), problems)
+    return AccessSettings(policy, source, oidc, rate_limits) if source is not None else None
 
 
 def _audit_key(entry: Entry | None, whole: Entry, folder: Path, problems: Problems) -> SecretSource | None:

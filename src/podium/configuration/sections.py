@@ -15,10 +15,11 @@ from podium.permissions import Permissions
 if TYPE_CHECKING:
     from podium.artifacts.address import S3Address
     from podium.configuration.access import AccessSettings
+    from podium.configuration.workers import WorkerSettings
     from podium.plan.locations import PlanPlaces
     from podium.secrets.sources import SecretSource
 
-_KEYS: Final = ("access", "artifacts", "permissions", "plans", "prices", "secrets")
+_KEYS: Final = ("access", "artifacts", "permissions", "plans", "prices", "secrets", "workers")
 _T = TypeVar("_T")
 
 
@@ -55,6 +56,7 @@ class _Reading:
             artifacts=section("artifacts", self._artifacts, None),
             plans=section("plans", self._plans, None),
             access=section("access", self._access, None),
+            workers=section("workers", self._workers, None),
         )
 
     def _permissions(self, entry: Entry) -> Permissions:
@@ -78,14 +80,16 @@ class _Reading:
 
         return read_secrets(entry, self._folder, self._problems)
 
-    def _artifacts(self, entry: Entry) -> "S3Address | None":
+    def _artifacts(self, entry: Entry) -> "S3Address | Path | None":
         from podium.artifacts.address import InvalidAddress, parse_address
 
-        right = "write s3://BUCKET or s3://BUCKET/PREFIX"
+        right = "write s3://BUCKET or s3://BUCKET/PREFIX, or the absolute path of a folder"
         # The value is not quoted: it may hold credentials.
         if not isinstance(entry.value, Scalar) or not isinstance(entry.value.value, str):
             self._problems.add(entry, f"`artifacts` is not a text; {right}")
             return None
+        if entry.value.value.startswith("/") and "\0" not in entry.value.value:
+            return Path(entry.value.value)
         try:
             return parse_address(entry.value.value)
         except InvalidAddress as error:
@@ -96,6 +100,11 @@ class _Reading:
         from podium.configuration.plans import read_plans
 
         return read_plans(entry, self._folder, self._problems)
+
+    def _workers(self, entry: Entry) -> "WorkerSettings | None":
+        from podium.configuration.workers import read_workers
+
+        return read_workers(entry, self._problems)
 
     def _access(self, entry: Entry) -> "AccessSettings | None":
         from podium.configuration.access import read_access

@@ -33,6 +33,12 @@ class RunExists(PodiumError):
     code = "RUN_EXISTS"
 
 
+class NotForPool(PodiumError):
+    """A request that hosts of a pool cannot carry out."""
+
+    code = "NOT_FOR_POOL"
+
+
 async def create_run(
     parts: LocalParts, request: RunRequest, notify: Callable[[Notice], None] | None = None
 ) -> RunId:
@@ -40,9 +46,9 @@ async def create_run(
     await _check_id(parts, run_id)
     await _check_needs(parts, request, run_id)
     encoded = request.plan_content or plan_bytes(request.plan)
-    new = _new_run(parts, request, run_id, sha256(encoded).hexdigest())
+    new = new_run(parts, request, run_id, sha256(encoded).hexdigest())
     values = NewValues()
-    payload = await spill(_asked(request), values)
+    payload = await spill(asked_for(request), values)
     queued = new_event(new.identity, EventType.RUN_QUEUED, parts.now(), payload)
     contents = {PLAN: encoded, **values.contents}
     if request.source:
@@ -55,7 +61,7 @@ async def create_run(
     try:
         created = await parts.patiently(run_id, create, notify)
     except RunRequestConflict as conflict:
-        raise _exists(run_id) from conflict
+        raise exists(run_id) from conflict
     await _check_ours(parts, created, queued)
     await _write_directory(parts, created.run, contents)
     if request.env_files is not None:
@@ -73,7 +79,7 @@ async def _check_id(parts: LocalParts, run_id: RunId) -> None:
         )
     with contextlib.suppress(RunNotFound):
         await parts.store.get_run(run_id)
-        raise _exists(run_id)
+        raise exists(run_id)
     directory = parts.directory(run_id)
     # An empty directory is not a run: the process that made it may have been killed before there was one.
     if directory.state.exists() or (directory.logs / "events.jsonl").exists():
@@ -94,7 +100,7 @@ async def _check_needs(parts: LocalParts, request: RunRequest, run_id: RunId) ->
         await worktrees.check(parts.host(plan, run_id, request.workspace), run_id)
 
 
-def _new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256: str) -> NewRun:
+def new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256: str) -> NewRun:
     plan = request.plan
     identity = RunIdentity(
         run_id=run_id,
@@ -113,18 +119,26 @@ def _new_run(parts: LocalParts, request: RunRequest, run_id: RunId, plan_sha256:
         identity=identity,
         plan_sha256=plan_sha256,
         inputs_sha256=canonical_sha256(request.inputs),
-        priority=plan.priority,
-        concurrency_key=_concurrency_key(parts, request),
+        priority=plan.priority if request.priority is None else request.priority,
+        backpressure=request.backpressure,
+        start_at=request.start_at,
+        is_exclusive=request.pool is not None and on_conflict(request) == "reject",
+        concurrency_key=request.concurrency_key or _concurrency_key(parts, request),
+        concurrency_limit=_concurrency_limit(request),
+        run_request_id=request.run_request_id,
+        pool=request.pool,
         engine=request.engine,
         metadata=msgspec.json.encode(metadata),
         plan_ref=request.plan_ref,
         needs_approval=_needs_approval(request),
+        labels=request.labels,
     )
 
 
 def _needs_approval(request: RunRequest) -> bool:
     """Decided once, here: what rules say later changes nothing about a run that exists."""
-    return request.needs_approval or request.plan.approval == "required"
+    is_asked = request.needs_approval or request.plan.approval == "required"
+    return is_asked and request.plan_approved_by is None
 
 
 def _concurrency_key(parts: LocalParts, request: RunRequest) -> str | None:
@@ -135,9 +149,23 @@ def _concurrency_key(parts: LocalParts, request: RunRequest) -> str | None:
     return concurrency_key(request.plan, request.inputs, parts.environment_of(request.plan))
 
 
-def _asked(request: RunRequest) -> dict[str, Any]:
+def _concurrency_limit(request: RunRequest) -> int | None:
+    """Hosts read it from the run; a process that drives its own run, from the plan."""
+    if request.pool is None or request.concurrency_limit is not None:
+        return request.concurrency_limit
+    return request.plan.concurrency.limit if request.plan.concurrency is not None else None
+
+
+def on_conflict(request: RunRequest) -> str:
+    """What happens if other runs have its concurrency key: queue, reject or cancel."""
+    concurrency = request.plan.concurrency
+    return concurrency.on_conflict if concurrency is not None and request.concurrency_key is None else "queue"
+
+
+def asked_for(request: RunRequest) -> dict[str, Any]:
     asked = RunQueued(
         needs_approval=_needs_approval(request),
+        plan_approved_by=request.plan_approved_by,
         original_run_id=request.original_run_id,
         rerun_from=request.rerun_from,
         only_changed=request.only_changed,
@@ -152,7 +180,7 @@ async def _check_ours(parts: LocalParts, created: CreatedRun, queued: EventWrite
     """A run that was there already may be ours: the answer to the first try may have been lost."""
     run_id = created.run.identity.run_id
     if created.duplicate and (await parts.store.read(run_id, limit=1))[0].event_id != queued.event_id:
-        raise _exists(run_id)
+        raise exists(run_id)
 
 
 async def _write_directory(parts: LocalParts, run: Run, contents: Mapping[str, bytes]) -> None:
@@ -169,7 +197,7 @@ async def _write_directory(parts: LocalParts, run: Run, contents: Mapping[str, b
     write_atomically(directory.plan, contents[PLAN], durable=False)
 
 
-def _exists(run_id: RunId) -> RunExists:
+def exists(run_id: RunId) -> RunExists:
     return RunExists(
         f"run {run_id!r} exists already; continue it with `podium resume {run_id}`, or use another id"
     )

@@ -4,6 +4,7 @@ A driver and a worker prepare a run in the same way. A driver is alone with its 
 work on other attempts of it, also on this host.
 """
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,19 @@ from podium.engines.earlier import EarlierRun
 from podium.engines.parts import LocalParts
 from podium.engines.start import run_facts
 from podium.errors import PodiumError
-from podium.log.events import EventType
+from podium.log.events import EventRecord, EventType
 from podium.log.ids import RunId
 from podium.log.keys import RUN_SLOT, key_v1
 from podium.log.payloads import RunQueued, RunStarted, payload_of
 from podium.log.runs import Run
 from podium.log.times import Timestamp
+from podium.log.transitions import NOT_STARTED
 from podium.machine import RULES_VERSION
 from podium.plan.plan import Plan
+from podium.ports.store import Store
 from podium.runtime.plan_file import load_hashed_plan
 from podium.runtime.rundir import RunDirectory
-from podium.runtime.spilling import whole
+from podium.runtime.spilling import Values, whole
 from podium.runtime.tasks import processes
 from podium.runtime.tasks.dispatch import RunTasks
 from podium.runtime.tasks.host import TaskHost
@@ -44,6 +47,8 @@ class PreparedRun(msgspec.Struct, frozen=True):
     directory: RunDirectory
     # What the run was asked for with.
     asked: RunQueued
+    # Also of a run that was reopened: it may have ended before its start.
+    has_started: bool
     # What `${run.X}` means.
     facts: dict[str, Any]
     host: TaskHost
@@ -70,14 +75,25 @@ async def prepare_run(parts: LocalParts, run: Run, *, check: bool, alone: bool) 
     workspace = _workspace(parts, run, plan, directory, check=check)
     if alone and run.head > 1:
         directory.remove_leftovers()  # of a process that drove it before us
-    asked, started_at = await _first_facts(parts, run)
-    facts = run_facts(run, plan, directory, workspace, started_at or parts.now())
-    host = parts.host(plan, run_id, workspace)
+    asked, started = await _first_facts(parts, run)
+    facts = run_facts(run, plan, directory, workspace, started_at(started) or parts.now())
+    host = for_run(parts.host(plan, run_id, workspace), run)
     earlier = EarlierRun(parts, run, plan, asked)
     reuse, providers = await earlier.reuse(host), parts.providers_for(plan)
     tasks = RunTasks(run_id, plan, host, facts, reuse, providers, parts.recordings)
     approved = plan_sha256 if run.needs_approval else None
-    return PreparedRun(plan, directory, asked, facts, host, earlier, tasks, approved)
+    has_started = started is not None
+    return PreparedRun(plan, directory, asked, has_started, facts, host, earlier, tasks, approved)
+
+
+def for_run(host: TaskHost, run: Run) -> TaskHost:
+    """Whose topics its nodes publish to."""
+    identity = run.identity
+    if (host.environment_id, host.project_id) == (identity.environment_id, identity.project_id):
+        return host
+    return msgspec.structs.replace(
+        host, environment_id=identity.environment_id, project_id=identity.project_id
+    )
 
 
 def prepare_for_worker(parts: LocalParts) -> "PrepareRun":
@@ -106,18 +122,31 @@ def _workspace(parts: LocalParts, run: Run, plan: Plan, directory: RunDirectory,
     return workspace
 
 
-async def _first_facts(parts: LocalParts, run: Run) -> tuple[RunQueued, Timestamp | None]:
-    """What the run was asked for with, and when it started, if it has: that stays what it was."""
+async def has_started(store: Store, run: Run) -> bool:
+    """Not if it was reopened after an end before its start."""
+    key = key_v1(run.identity.run_id, RUN_SLOT, 1, EventType.RUN_STARTED, run.identity.plan_version)
+    return run.status not in NOT_STARTED and bool(await store.find(run.identity.run_id, [key]))
+
+
+async def _first_facts(parts: LocalParts, run: Run) -> tuple[RunQueued, RunStarted | None]:
+    """What the run was asked for with, and its start, if it has started: that stays what it was."""
     run_id = run.identity.run_id
-    asked = RunQueued()
     # By their keys: before its start a run may be sent any number of signals.
     keys = [
         key_v1(run_id, RUN_SLOT, 1, one, run.identity.plan_version)
         for one in (EventType.RUN_QUEUED, EventType.RUN_STARTED)
     ]
-    for record in await parts.store.find(run_id, keys):
+    return await first_facts(run_id, await parts.store.find(run_id, keys), parts.values(run_id))
+
+
+async def first_facts(
+    run_id: RunId, records: Iterable[EventRecord], values: Callable[[], Values]
+) -> tuple[RunQueued, RunStarted | None]:
+    """Raises `OtherRules`."""
+    asked, started = RunQueued(), None
+    for record in records:
         if record.event_type == EventType.RUN_QUEUED:
-            asked = payload_of(await whole(record, parts.values(run_id)), RunQueued)
+            asked = payload_of(await whole(record, values), RunQueued)
         elif record.event_type == EventType.RUN_STARTED:
             started = payload_of(record, RunStarted)
             if started.rules_version not in (None, RULES_VERSION):
@@ -126,5 +155,8 @@ async def _first_facts(parts: LocalParts, run: Run) -> tuple[RunQueued, Timestam
                     f"has rules {RULES_VERSION}; finish it with the version that started it, or "
                     f"`podium rerun {run_id}`"
                 )
-            return asked, started.run.get("started_at")
-    return asked, None
+    return asked, started
+
+
+def started_at(started: RunStarted | None) -> Timestamp | None:
+    return started.run.get("started_at") if started is not None else None

@@ -39,6 +39,7 @@ from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
 from podium.ports.engine import LEFT, RESUMABLE, Driving, Notice, Observer, RunEnded, RunRequest
 from podium.ports.store import Store
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime.checkpoints import CheckpointWriter
 from podium.runtime.draining import watch_draining
 from podium.runtime.drive import Driver
@@ -110,6 +111,7 @@ class LocalEngine:
         providers: "Callable[[], Providers] | None" = None,
         recordings: "Recordings | None" = None,
         nodes: "Callable[[], NodeRuntime] | None" = None,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._parts = LocalParts(
             store=store,
@@ -126,18 +128,32 @@ class LocalEngine:
             providers=providers,
             recordings=recordings,
             nodes=nodes,
+            telemetry=telemetry,
         )
 
     async def create(self, request: RunRequest, *, notify: Callable[[Notice], None] | None = None) -> RunId:
         check_capabilities(request.plan, LOCAL)
+        if request.pool is not None:
+            return await self._create_in_pool(request, notify)
         return await create_run(self._parts, request, notify)
+
+    async def _create_in_pool(self, request: RunRequest, notify: Callable[[Notice], None] | None) -> RunId:
+        from podium.engines.creation import exists
+        from podium.engines.pool_creation import PoolCreation
+
+        created = await PoolCreation(self._parts).create(request, notify)
+        run_id = created.run.identity.run_id
+        if created.duplicate and request.run_request_id is None and request.run_id is not None:
+            raise exists(run_id)
+        return run_id
 
     def check(self, plan: Plan, workspace: Path) -> Readiness:
         """What is missing for a run of the plan in this process; nothing is executed for it."""
         return self._parts.check(plan, workspace)
 
-    async def begin(self, _run_id: RunId) -> bool:
-        return False
+    async def begin(self, run_id: RunId) -> bool:
+        """Hosts start a run of their pool."""
+        return (await self._parts.store.get_run(run_id)).pool is not None
 
     async def drive(
         self,
@@ -155,8 +171,21 @@ class LocalEngine:
     ) -> RunEnded:
         parts, store, directory = self._parts, self._parts.store, self._parts.directory(run_id)
         run = await store.get_run(run_id)
-        check_local(run)
         reopening = Reopening(store, parts.clock, run, reopen, was_open=was_open)
+        if run.pool is not None:
+            from podium.engines.pool_watching import watch_pool_run
+
+            return await watch_pool_run(
+                parts,
+                reopening,
+                run,
+                observers=observers,
+                on_driving=on_driving,
+                on_waiting=on_waiting,
+                notify=notify,
+                no_wait=no_wait,
+            )
+        check_local(run)
         if await reopening.is_completed():
             await self._write_views(run, directory)
             raise RunEndedAlready(run_id)
@@ -263,7 +292,7 @@ class LocalEngine:
             parts.clock,
             await earlier.with_results(tasks),
             tasks.ask,
-            observers=list(session.observers),
+            observers=[*session.observers, *parts.observers_of(run)],
             outages=outages,
             payloads=parts.values(run_id),
         )
@@ -276,9 +305,11 @@ class LocalEngine:
         world.state_views.append(views.state)
         world.sync_views = journal.sync
         world.checkpoints = CheckpointWriter(parts.store, run_id, plan, views.saved)
-        if run.status in TERMINAL and session.reopening.is_wanted:
+        is_open = run.status not in TERMINAL
+        if not is_open and session.reopening.is_wanted:
             await session.reopening.carry_out(keeper.lease)
-        elif run.status in _NOT_STARTED and not session.control.was_queued:
+            is_open = True
+        if is_open and not prepared.has_started and not session.control.was_queued:
             started = start_facts(
                 plan,
                 prepared.asked.inputs,

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from podium.engines.hosting import PreparedRun, prepare_run
+from podium.engines.hosting import PreparedRun, has_started, prepare_run
 from podium.engines.parts import LocalParts
 from podium.engines.start import start_facts
 from podium.errors import ConcurrencyLimit, PodiumError, StoreUnavailable
@@ -114,7 +114,7 @@ class Opening:
             payload = {"exitCode": 2, "reason": CONCURRENCY_LIMIT}
             return await self._end(run, claimant, EventType.RUN_CANCELLED, payload)
         start = None
-        if run.status in _NOT_STARTED and stop is None:
+        if stop is None and not await has_started(self._store, run):
             try:
                 report = check_capabilities(plan, self._provider)
                 prepared = await prepare_run(self._parts, run, check=True, alone=False)

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from podium.environment import hide_environment
+from podium.environment import hide_environment, shown
 from podium.errors import StoreUnavailable
 from podium.log.ids import RunId
+from podium.log.runs import Run
 from podium.log.times import Timestamp, timestamp
 from podium.plan.loading import located_steps, steps_of
 from podium.plan.plan import PLAIN_WORK, Agent, Call, Plan
 from podium.ports.artifacts import ArtifactBucket, ArtifactStore
 from podium.ports.clock import Clock
-from podium.ports.engine import Notice
+from podium.ports.engine import Notice, Observer
 from podium.ports.secrets import SecretLookup
 from podium.ports.store import Store
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime.outages import Outages
 from podium.runtime.preflight import Readiness, Surroundings, check_needs, known_secrets
 from podium.runtime.run_artifacts import RunArtifacts
@@ -63,6 +65,10 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
     recordings: "Recordings | None"
     # The nodes of this process; asked for by the first plan that has one.
     nodes: "Callable[[], NodeRuntime] | None" = None
+    # What this process shows of its work.
+    telemetry: Telemetry = SILENT
+    # The variables of its own environment that it shows to workflows besides the usual ones; None: all.
+    shown_variables: frozenset[str] | None = None
 
     def now(self) -> Timestamp:
         return timestamp(self.clock.now())
@@ -93,7 +99,8 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
 
     def environment_of(self, plan: Plan) -> dict[str, str]:
         """What a workflow may read of the environment."""
-        return {name: os.environ[name] for name in plan.workflow.env_allow if name in os.environ}
+        found = shown(os.environ, self.shown_variables)
+        return {name: found[name] for name in plan.workflow.env_allow if name in found}
 
     def host(self, plan: Plan, run_id: str, workspace: Path) -> TaskHost:
         hide_environment()
@@ -108,9 +115,21 @@ class LocalParts(msgspec.Struct, frozen=True, kw_only=True):
         if isinstance(self.secrets, SecretLookup):
             names |= self.secrets.variables
         bucket = self.bucket_of(run_id)
-        return TaskHost.of(
+        host = TaskHost.of(
             self.directory(run_id), workspace, names, values, of_providers, self.inline, bucket, self.nodes
         )
+        host.telemetry = self.telemetry
+        host.shown_variables = self.shown_variables
+        host.environment = shown(host.environment, self.shown_variables, for_agent=True)
+        return host
+
+    def observers_of(self, run: Run) -> list[Observer]:
+        """Those that every run of this process has."""
+        if not self.telemetry.is_on:
+            return []
+        from podium.runtime.run_telemetry import RunTelemetry
+
+        return [RunTelemetry(self.telemetry, run)]
 
     async def fetch_secrets(self, plan: Plan) -> None:
         """Beside the event loop: a source may take long to answer, and other runs of this process continue."""

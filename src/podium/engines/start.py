@@ -7,6 +7,7 @@ import msgspec
 
 from podium.log.engines import EngineRunRef, local_ref
 from podium.log.runs import Run
+from podium.log.tracing import TRACEPARENT, parent_in
 from podium.machine import RULES_VERSION
 from podium.plan.plan import Plan
 from podium.runtime.rundir import RunDirectory
@@ -15,6 +16,7 @@ from podium.runtime.tasks.masking import masked
 
 
 def run_facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, now: str) -> dict[str, Any]:
+    parent = parent_in(run.metadata)
     return {
         "id": run.identity.run_id,
         "name": plan.metadata.name,
@@ -22,6 +24,8 @@ def run_facts(run: Run, plan: Plan, directory: RunDirectory, workspace: Path, no
         "artifacts": str(directory.artifacts.absolute()),
         "workspace": str(workspace),
         "started_at": now,
+        # What the run publishes continues the trace of the message that started it.
+        **({TRACEPARENT: parent.header} if parent is not None else {}),
     }
 
 
@@ -35,8 +39,8 @@ def start_facts(
     approved_sha256: str | None = None,
 ) -> dict[str, Any]:
     """The payload of RunStarted: what decisions may read."""
-    allowed = sorted(name for name in plan.workflow.env_allow if name in host.environment)
-    env = {name: host.environment[name] for name in allowed}
+    readable = host.readable if plan.workflow.env_allow else {}
+    env = {name: readable[name] for name in sorted(plan.workflow.env_allow) if name in readable}
     if host.redactor is not None:
         env = masked(env, host.redactor)
     return {

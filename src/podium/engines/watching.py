@@ -1,7 +1,7 @@
 """Watching a run that workers of another engine carry out: its log is followed; what is asked for is stored there."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -33,6 +33,10 @@ from podium.runtime.writing import new_event
 _LOOK_SECONDS: Final = 0.1
 
 
+async def _never() -> str | None:
+    return None
+
+
 async def watch_run(
     parts: LocalParts,
     run: Run,
@@ -42,8 +46,9 @@ async def watch_run(
     on_waiting: Callable[[Sequence[Obligation]], None] | None,
     notify: Callable[[Notice], None] | None,
     no_wait: bool,
+    why_left: Callable[[], Awaitable[str | None]] = _never,
 ) -> RunEnded:
-    """To its end; with `no_wait` only until nothing in it moves by itself."""
+    """To its end; with `no_wait` only until nothing in it moves by itself, or `why_left` says that no process does."""
     run_id = run.identity.run_id
     control = _Control(parts, run_id)
     if on_driving is not None:
@@ -54,7 +59,8 @@ async def watch_run(
             return RunEnded(run_id, LEFT, RESUMABLE, "waiting", "")
         machine = await following.machine(run)
         while (end := await following.read(machine)) is None:
-            reason = idle_because(machine.obligations()) if no_wait else None
+            reason = (idle_because(machine.obligations()) or await why_left()) if no_wait else None
+            reason = reason or control.why_left
             if reason is not None:
                 return RunEnded(run_id, LEFT, RESUMABLE, reason, "")
             await asyncio.sleep(_LOOK_SECONDS)
@@ -164,14 +170,23 @@ def _is_over(machine: Machine) -> bool:
 
 
 class _Control:
-    """The `Driving` of a caller: what it asks for is stored, and a worker sees to it."""
+    """The `Driving` of a caller: what it asks for is stored, and a worker sees to it.
+
+    There may be no worker: a caller that asks for a stop by force once more is not kept waiting.
+    """
 
     def __init__(self, parts: LocalParts, run_id: RunId) -> None:
         self._parts = parts
         self._run_id = run_id
         self._asking: list[asyncio.Task[None]] = []
+        self._is_forced = False
+        self.why_left: str | None = None
 
     def cancel(self, reason: str, *, force: bool = False, by: Actor | None = None) -> None:
+        if force and self._is_forced:
+            self.why_left = "to be stopped"
+            return
+        self._is_forced = self._is_forced or force
         self._asking.append(asyncio.ensure_future(self._cancel(stop_body(reason, by, force=force))))
 
     async def _cancel(self, payload: dict[str, Any]) -> None:

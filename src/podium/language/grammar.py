@@ -7,6 +7,7 @@ lists it. What cannot be said key by key (names, targets, references) is checked
 from typing import Final
 
 from podium.language.shapes import (
+    SECONDS,
     Anything,
     Choice,
     Either,
@@ -22,7 +23,7 @@ from podium.language.shapes import (
     Text,
 )
 
-_SECONDS: Final = Number(above=0, unit="seconds")
+_SECONDS: Final = Number(above=0, unit=SECONDS)
 _DOLLARS: Final = Number(above=0, unit="dollars")
 _COUNT: Final = Number(least=1, integer=True)
 _WORDS: Final = Text()
@@ -111,14 +112,14 @@ _RETRY = Record(
     {
         "attempts": Field(_COUNT, "How often the step is tried in all."),
         "backoff": Field(Choice(("linear", "exponential")), "How the wait between tries grows."),
-        "delay": Field(Number(least=0, unit="seconds"), "Seconds before the second try (default 1)."),
-        "max_delay": Field(Number(least=0, unit="seconds"), "The longest wait in seconds (default 60)."),
+        "delay": Field(Number(least=0, unit=SECONDS), "Seconds before the second try (default 1)."),
+        "max_delay": Field(Number(least=0, unit=SECONDS), "The longest wait in seconds (default 60)."),
         "on": Field(
             ListOf(Either((Choice(TRIED_AGAIN_ON), Number(least=0, most=255, integer=True))), least=1),
             "Try again only after these: exit codes, timeout, rate_limit.",
         ),
         "operator": Field(
-            Number(least=0, unit="seconds"),
+            Number(least=0, unit=SECONDS),
             "Seconds that a step which failed for good waits for a manual retry.",
         ),
     },
@@ -232,7 +233,7 @@ _FOR_EACH = Record(
 _PASSES: Final = {
     "max_iterations": Field(_COUNT, "Maximum number of passes (default 1000)."),
     "max_duration": Field(_SECONDS, "Maximum number of seconds (default 3600)."),
-    "check_interval": Field(Number(least=0, unit="seconds"), "Seconds to wait between passes."),
+    "check_interval": Field(Number(least=0, unit=SECONDS), "Seconds to wait between passes."),
     "steps": Field(_STEPS, "One pass.", required=True),
 }
 _WHILE = Record(

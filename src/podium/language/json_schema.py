@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from podium.language.durations import DURATION
 from podium.language.grammar import RECORDS
 from podium.language.shapes import (
     OWN_KEY,
+    SECONDS,
     Anything,
     Choice,
     Either,
@@ -103,4 +105,7 @@ def _whole(pattern: str) -> str:
 def _number(shape: Number) -> dict[str, Any]:
     least, most = shape.limits
     above = {"exclusiveMinimum": shape.above} if shape.above is not None else {"minimum": least}
-    return {"type": "integer" if shape.integer else "number", **above, "maximum": most}
+    number = {"type": "integer" if shape.integer else "number", **above, "maximum": most}
+    if shape.unit != SECONDS:
+        return number
+    return {"anyOf": [number, {"type": "string", "pattern": _whole(DURATION)}]}

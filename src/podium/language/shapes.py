@@ -17,6 +17,7 @@ import msgspec
 
 from podium.language.codes import Code
 from podium.language.diagnostics import Report, did_you_mean
+from podium.language.durations import EXAMPLES, seconds_of
 from podium.language.tree import Mapping, Node, Scalar, Sequence, describe, mark
 from podium.plan.canonical import MAX_INTEGER, WRITTEN_WITH_EXPONENT
 from podium.text import quoted
@@ -42,7 +43,7 @@ class Number(_Part, frozen=True, dict=True):
     most: float | None = None
     above: float | None = None
     integer: bool = False
-    # What is counted, for messages: "seconds".
+    # What is counted, for messages. Seconds may also be written as a duration, like 90s.
     unit: str = ""
 
     @cached_property
@@ -130,6 +131,8 @@ class Named(_Part, frozen=True):
 
 Shape: TypeAlias = Text | Number | Flag | Only | Choice | Anything | ListOf | MapOf | Either | Record | Named
 
+# The unit of times.
+SECONDS: Final = "seconds"
 # Keys that start with it are the user's own, everywhere.
 OWN_KEY: Final = "x-"
 
@@ -181,6 +184,9 @@ class Checker:
         return True
 
     def _check_number(self, node: Node, shape: Number, name: str) -> bool:
+        if shape.unit == SECONDS and isinstance(node, Scalar) and isinstance(node.value, str):
+            seconds = seconds_of(node.value)
+            node.value = node.value if seconds is None else seconds
         value = node.value if isinstance(node, Scalar) else None
         if isinstance(value, bool) or not isinstance(value, int | float):
             return self._wrong_type(node, shape, name)
@@ -549,7 +555,8 @@ def _describe_shape(shape: Shape, records: MappingOf[str, Record]) -> str:
         case Number():
             what = "a whole number" if shape.integer else "a number"
             bounds = _bounds(shape)
-            return f"{what}{f' of {shape.unit}' if shape.unit else ''}{f', {bounds}' if bounds else ''}"
+            duration = f", or a duration like {EXAMPLES}" if shape.unit == SECONDS else ""
+            return f"{what}{f' of {shape.unit}' if shape.unit else ''}{f', {bounds}' if bounds else ''}{duration}"
         case Flag():
             return "true or false"
         case Only():

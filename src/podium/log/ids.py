@@ -11,6 +11,7 @@ TenantId = NewType("TenantId", str)
 
 DEFAULT_TENANT: Final = TenantId("default")
 DEFAULT_PROJECT: Final = "default"
+DEFAULT_POOL: Final = "default"
 DEFAULT_ENVIRONMENT: Final = "local"
 
 _ID: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._:@+-]{0,127}")

@@ -5,7 +5,6 @@ completion is in the log. Everything here follows from the record alone: a messa
 with the same `event_id`.
 """
 
-from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 from uuid import UUID
@@ -16,6 +15,7 @@ from podium.log.envelope import encode_envelope
 from podium.log.events import EventRecord
 from podium.log.outbox import may_have_messages
 from podium.log.payloads import read_as
+from podium.log.tracing import TraceContext, derived_trace, message_span, parse_traceparent
 from podium.patterns import lazy_pattern
 
 # The grammar of Kafka's topics, which are also names of files.
@@ -23,7 +23,6 @@ _TOPIC: Final = lazy_pattern(r"[A-Za-z0-9._-]{1,249}")
 TOPIC_EXPECTED: Final = "a topic of at most 249 letters, digits, . _ and -"
 # What a message that could not be used is put into.
 DEAD_SUFFIX: Final = ".dead"
-_SAMPLED: Final = "01"
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -42,10 +41,14 @@ class StoredMessage(msgspec.Struct, frozen=True):
     body: msgspec.Raw
     key: str | None = None
     type: str = ""
+    # The span that the run is a part of, if it came with a message.
+    traceparent: str | None = None
 
 
-class _Publishing(msgspec.Struct, frozen=True):
+class _Publishing(msgspec.Struct, frozen=True, rename="camel"):
     publishes: tuple[StoredMessage, ...] = ()
+    # Of the event that a node works on.
+    correlation_id: str | None = None
 
 
 def is_topic(text: str) -> bool:
@@ -54,20 +57,23 @@ def is_topic(text: str) -> bool:
 
 def event_message(record: EventRecord, topic: str) -> Message:
     """The event itself, as every bus shows it. Events of one run have one key, so they stay in order."""
-    headers = _headers(record, record.event_id, record.event_type)
-    return Message(topic, record.run.run_id, encode_envelope(record), headers)
+    run_id = record.run.run_id
+    headers = _headers(record, record.event_id, record.event_type, run_id, None)
+    return Message(topic, run_id, encode_envelope(record), headers)
 
 
 def published_messages(record: EventRecord) -> list[Message]:
     """What the step published, in its order."""
     if not may_have_messages(record.event_type, record.payload):
         return []
-    stored = read_as(_Publishing, record.payload)[0].publishes
-    return [_published(record, index, one) for index, one in enumerate(stored)]
+    stored = read_as(_Publishing, record.payload)[0]
+    correlation_id = stored.correlation_id or record.run.run_id
+    return [_published(record, index, one, correlation_id) for index, one in enumerate(stored.publishes)]
 
 
-def _published(record: EventRecord, index: int, stored: StoredMessage) -> Message:
-    headers = _headers(record, message_id(record.idempotency_key, index), stored.type)
+def _published(record: EventRecord, index: int, stored: StoredMessage, correlation_id: str) -> Message:
+    event_id = message_id(record.idempotency_key, index)
+    headers = _headers(record, event_id, stored.type, correlation_id, parse_traceparent(stored.traceparent))
     return Message(stored.topic, stored.key, bytes(stored.body), headers)
 
 
@@ -77,19 +83,16 @@ def message_id(idempotency_key: str, index: int) -> str:
     return str(UUID(bytes=digest[:16], version=4))
 
 
-@lru_cache(maxsize=1024)
-def _trace_of(run_id: str) -> str:
-    return sha256(run_id.encode()).hexdigest()[:32]
-
-
-def _headers(record: EventRecord, event_id: str, event_type: str) -> tuple[tuple[str, str], ...]:
-    run_id = record.run.run_id
-    trace, span = _trace_of(run_id), event_id.replace("-", "")[:16]
+def _headers(
+    record: EventRecord, event_id: str, event_type: str, correlation_id: str, parent: TraceContext | None
+) -> tuple[tuple[str, str], ...]:
+    run_id, span = record.run.run_id, message_span(event_id)
+    trace = parent.with_span(span) if parent is not None else TraceContext(derived_trace(run_id), span)
     return (
         ("event_id", event_id),
         ("event_type", event_type),
-        ("correlation_id", run_id),
+        ("correlation_id", correlation_id),
         ("run_id", run_id),
         ("run_seq", str(record.run_seq)),
-        ("traceparent", f"00-{trace}-{span}-{_SAMPLED}"),
+        ("traceparent", trace.header),
     )

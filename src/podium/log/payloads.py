@@ -157,6 +157,8 @@ class RunQueued(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
     inputs: Any = {}
     needs_approval: bool = False
+    # Who approved the published plan, so that the run needs no approval.
+    plan_approved_by: str | None = None
     # Of a rerun.
     original_run_id: str | None = None
     rerun_from: str | None = None

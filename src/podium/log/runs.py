@@ -1,7 +1,7 @@
 """Runs as a store knows them: whose they are, their status, and how to find them."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -9,9 +9,12 @@ from podium.errors import InvalidEvent
 from podium.log.engines import LOCAL, EngineRunRef, check_engine_ref
 from podium.log.events import RunIdentity, check_identity, check_payload
 from podium.log.ids import check_id
+from podium.log.labels import check_labels
 from podium.log.plan_refs import PlanRef, check_plan_ref
 from podium.log.times import Timestamp
 from podium.log.transitions import RunStatus
+
+MAX_CONCURRENCY: Final = 10_000
 
 
 class Backpressure(StrEnum):
@@ -42,6 +45,12 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     plan_ref: PlanRef | None = None
     # Not started before RunApproved.
     needs_approval: bool = False
+    # Whose hosts carry it; without one it is driven by the process that started it.
+    pool: str | None = None
+    # How many runs with its concurrency key may be under way, of those in pools; the older ones come first.
+    concurrency_limit: int | None = None
+    # By which people find it again; no decision depends on them.
+    labels: dict[str, str] = {}
 
 
 class NewRun(RunFacts, frozen=True, kw_only=True, rename="camel"):
@@ -50,6 +59,8 @@ class NewRun(RunFacts, frozen=True, kw_only=True, rename="camel"):
     backpressure: Backpressure = Backpressure.QUEUE
     # For DELAY: not before this moment.
     start_at: Timestamp | None = None
+    # Refused if as many open runs with its concurrency key are in pools as its limit allows.
+    is_exclusive: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -71,6 +82,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: bytes
     plan_ref: PlanRef | None = None
     needs_approval: bool = False
+    pool: str | None = None
+    concurrency_limit: int | None = None
+    labels: dict[str, str] = {}
 
     @property
     def waits_for_approval(self) -> bool:
@@ -90,21 +104,56 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs of a tenant to list, newest first. `cursor` is where the page before ended."""
+    """Which runs of a tenant to list, newest first: those for which all of this holds.
+
+    `cursor` is where the page before ended.
+    """
 
     project_id: str | None = None
     environment_id: str | None = None
     plan_id: str | None = None
+    pool: str | None = None
     statuses: frozenset[RunStatus] = frozenset()
+    # Names with their values; a run may have others besides.
+    labels: tuple[tuple[str, str], ...] = ()
+    # In the id of the run, of its plan or of its request, in upper or lower case.
+    text: str | None = None
+    # From the first of these moments on, and before the second.
+    created_from: Timestamp | None = None
     created_before: Timestamp | None = None
     limit: int = 50
     cursor: str | None = None
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+    """It may have fewer runs than were asked for, even none, although more follow: a store looks at a bounded number of
+    runs for each page.
+    """
+
     runs: tuple[Run, ...]
     # None when this was the last page.
     cursor: str | None
+
+
+def matches(row: Run, query: RunQuery) -> bool:
+    """Whether a query finds the run."""
+    run = row.identity
+    return (
+        query.project_id in (None, run.project_id)
+        and query.environment_id in (None, run.environment_id)
+        and query.plan_id in (None, run.plan_id)
+        and query.pool in (None, row.pool)
+        and (not query.statuses or row.status in query.statuses)
+        and all(row.labels.get(name) == value for name, value in query.labels)
+        and (query.text is None or _mentions(row, query.text.lower()))
+        and (query.created_from is None or row.created_at >= query.created_from)
+        and (query.created_before is None or row.created_at < query.created_before)
+    )
+
+
+def _mentions(row: Run, text: str) -> bool:
+    run = row.identity
+    return any(text in one.lower() for one in (run.run_id, run.plan_id, row.run_request_id))
 
 
 def check_new_run(new: NewRun) -> None:
@@ -116,13 +165,34 @@ def check_new_run(new: NewRun) -> None:
         check_engine_ref(new.engine, new.identity.run_id)
     if new.concurrency_key is not None:
         check_id("concurrency_key", new.concurrency_key)
+    if new.pool is not None:
+        check_id("pool", new.pool)
+        if new.engine is not None:
+            raise InvalidEvent("a run of another engine is in no pool")
+    if new.concurrency_limit is not None:
+        _check_limit(new, new.concurrency_limit)
+    if new.is_exclusive:
+        _check_exclusive(new)
     if not -1000 <= new.priority <= 1000:
         raise InvalidEvent(f"priority {new.priority} is not between -1000 and 1000")
     if (new.backpressure is Backpressure.DELAY) != (new.start_at is not None):
         raise InvalidEvent("start_at is for DELAY, and DELAY needs it")
     check_payload(new.metadata)
+    check_labels(new.labels)
     if new.plan_ref is not None:
         _check_plan_ref(new, new.plan_ref)
+
+
+def _check_exclusive(new: NewRun) -> None:
+    if new.concurrency_limit is None:
+        raise InvalidEvent("is_exclusive is for a run with a concurrency_limit")
+
+
+def _check_limit(new: NewRun, limit: int) -> None:
+    if new.concurrency_key is None or new.pool is None:
+        raise InvalidEvent("concurrency_limit is for a run in a pool that has a concurrency key")
+    if not 1 <= limit <= MAX_CONCURRENCY:
+        raise InvalidEvent(f"concurrency_limit {limit} is not between 1 and {MAX_CONCURRENCY}")
 
 
 def _check_plan_ref(new: NewRun, ref: PlanRef) -> None:

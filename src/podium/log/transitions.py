@@ -38,7 +38,8 @@ _P, _A, _R, _H = RunStatus.PENDING, RunStatus.APPROVED, RunStatus.RUNNING, RunSt
 RUN_TRANSITIONS: Final[dict[str, tuple[frozenset[RunStatus], RunStatus]]] = {
     EventType.RUN_QUEUED: (frozenset({_P}), _P),
     EventType.RUN_APPROVED: (frozenset({_P}), _A),
-    EventType.RUN_STARTED: (frozenset({_P, _A}), _R),
+    # From RUNNING: a run that had ended before its start was reopened.
+    EventType.RUN_STARTED: (frozenset({_P, _A, _R}), _R),
     EventType.RUN_PAUSED: (frozenset({_R}), _H),
     EventType.RUN_RESUMED: (frozenset({_H}), _R),
     EventType.RUN_COMPLETED: (frozenset({_R}), RunStatus.COMPLETED),

@@ -68,7 +68,7 @@ class Agenda:
         self.terminal = False
         # The log and these rules differ: something is recorded that was not owed.
         self.inconsistent = False
-        self.cancelled_before_start = False
+        self.ends_before_start = False
         # The tree as it was when the run's verdict fell, and how attempts ended after that.
         self.at_verdict: Any = None
         # Timers that only give the host a turn, and the one that is set.

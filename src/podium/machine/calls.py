@@ -300,9 +300,9 @@ def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False, kill: bool 
     """CANCEL and EMERGENCY_STOP. A second one, or force, also stops `finally`. False: nothing was left to stop."""
     root = m.root
     if root is None:
-        if m.cancelled_before_start:
+        if m.ends_before_start:
             return False
-        m.cancelled_before_start = True
+        m.ends_before_start = True
         m.record(
             EventType.RUN_CANCELLED, None, m.opening, {"exitCode": CANCELLED, "reason": "cancelled", **facts}
         )
@@ -324,5 +324,5 @@ def cancel(m: Agenda, facts: dict[str, Any], *, force: bool = False, kill: bool 
 def is_over(m: Agenda) -> bool:
     """The run's last event is owed: nothing may be behind it."""
     if m.root is None:
-        return m.cancelled_before_start
+        return m.ends_before_start
     return m.root.call is not None and m.root.call.stage is Stage.END

@@ -51,7 +51,7 @@ def dump(m: Agenda, plan_sha256: str, rules: int) -> dict[str, Any]:
         "opening": m.opening,
         "terminal": m.terminal,
         "inconsistent": m.inconsistent,
-        "early": m.cancelled_before_start,
+        "early": m.ends_before_start,
         "cancels": m.cancels,
         "breath": [m.breath, m.breathing],
         "hold": [list(m.hold.reasons), m.hold.since, m.hold.total, m.hold.measured_since, m.hold.taken_over],
@@ -89,7 +89,7 @@ def restore(m: Agenda, saved: dict[str, Any], plan_sha256: str, rules: int) -> N
     m.opening = saved["opening"]
     m.terminal = saved["terminal"]
     m.inconsistent = saved["inconsistent"]
-    m.cancelled_before_start = saved["early"]
+    m.ends_before_start = saved["early"]
     m.cancels = saved["cancels"]
     m.breath, m.breathing = saved["breath"]
     reasons, m.hold.since, m.hold.total, m.hold.measured_since, m.hold.taken_over = saved["hold"]

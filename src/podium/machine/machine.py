@@ -168,7 +168,7 @@ class Machine(Agenda):
 
 
 def _run_started(m: Machine, event: EventRecord) -> None:
-    if m.root is not None or m.cancelled_before_start:
+    if m.root is not None or m.ends_before_start:
         return
     started = payload_of(event, RunStarted)
     m.surroundings.env, m.surroundings.run = started.env, started.run
@@ -319,7 +319,7 @@ def _ended(m: Machine, event: EventRecord) -> None:
 
 
 def _reopened(m: Machine, _event: EventRecord) -> None:
-    if m.terminal and (m.at_verdict is not None or m.cancelled_before_start):
+    if m.terminal and (m.at_verdict is not None or m.ends_before_start):
         reopening.reopen(m)
 
 

@@ -4,8 +4,9 @@ from typing import Any, Final
 
 import msgspec
 
-from podium.expressions.evaluate import EvaluationError, Lookup
+from podium.expressions.evaluate import MISSING, EvaluationError, Lookup
 from podium.expressions.templates import fill_in, render
+from podium.log.tracing import TRACEPARENT
 from podium.plan.plan import Publish
 
 # An event has at most 256 KiB, and a message is never moved out of it.
@@ -18,12 +19,15 @@ class MessageTooLarge(EvaluationError):
 
 def message_of(body: Publish, lookup: Lookup) -> dict[str, Any]:
     """As it is stored. Raises `EvaluationError`."""
-    message = {
+    message: dict[str, Any] = {
         "topic": body.topic,
         "key": render(body.key, lookup) if body.key is not None else None,
         "type": body.type or body.topic,
         "body": fill_in(body.body, lookup),
     }
+    parent = lookup(("run", TRACEPARENT))
+    if parent is not MISSING:
+        message[TRACEPARENT] = parent
     size = len(msgspec.json.encode(message))
     if size > MAX_MESSAGE_BYTES:
         raise MessageTooLarge(

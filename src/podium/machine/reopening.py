@@ -55,8 +55,10 @@ def keep_cleanup(m: Agenda, visit: Visit) -> None:
 
 
 def keep_before_force(m: Agenda, root: Visit) -> None:
-    """`_error` and `finally` of calls have continued since the verdict; now they are stopped, too."""
-    if m.at_verdict is None or root.call is None or root.call.main_completed:
+    """`_error` and `finally` of calls have continued since the verdict; now they are stopped, too.
+
+    A tree that is kept stays: by now some of it is being stopped, and it would be taken up as stopped."""
+    if m.at_verdict is None:
         keep_cleanup(m, root)
         return
     for visit in _visits(root):
@@ -101,10 +103,11 @@ def keep_for_reopening(m: Agenda, *, completed: bool) -> None:
     """The run has ended: what a RunReopened takes up. After a success, nothing."""
     if completed:
         m.at_verdict = None
-        m.cancelled_before_start = False
+        m.ends_before_start = False
         return
     root = m.root
     if root is None or root.call is None:
+        m.ends_before_start = root is None
         return
     if m.at_verdict is None:
         keep(m)  # a run that was ended from outside
@@ -196,13 +199,13 @@ def reopen(m: Agenda) -> None:
     m.opening += 1
     m.cancels = 0
     m.at_verdict = None
-    m.cancelled_before_start = False
+    m.ends_before_start = False
     m.hold.reasons.clear()
     m.hold.aside.clear()
     m.hold.since = None
     m.spending.start_over()
     if saved is None:
-        return  # cancelled before its start: it still has to start
+        return  # it had ended before its start: it still has to start
     _take_up(m, saved)
     m.report_context()
     # What came after the verdict starts again, its budget too.
@@ -247,6 +250,9 @@ def go_on_with_cleanup(m: Agenda, root: Visit, late: _Late) -> None:
         return
     calls.arm_cleanup(m, root)
     ended_by = cleanup.verdict
+    if cleanup.live and ended_by is not None and ended_by.status == "completed":
+        _close(m, cleanup, late)  # `end` was stopping what still ran
+        return
     cleanup.verdict = None
     cleanup.stopping = False
     if cleanup.live:

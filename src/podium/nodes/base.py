@@ -118,6 +118,8 @@ class Node:
     # Types of events that it takes and publishes; intents that it emits, and those that each operation carries out.
     consumes: ClassVar[frozenset[str]] = frozenset()
     publishes: ClassVar[frozenset[str]] = frozenset()
+    # How events that make no run of their own are handled, by type.
+    handling: ClassVar[Mapping[str, str]] = {}
     emits: ClassVar[frozenset[str]] = frozenset()
     executes: ClassVar[Mapping[str, frozenset[str]]] = {}
     # Protocols that it implements.

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 from podium.plan.plan import NodeBreaker
 
 Phase: TypeAlias = Literal["closed", "open", "half-open"]
+PHASES: Final[tuple[Phase, ...]] = ("closed", "open", "half-open")
 Admission: TypeAlias = Literal["call", "probe", "refused"]
 
 

@@ -81,6 +81,7 @@ class _Compiler:
             Block("graph", tuple(self._step(step, rules) for step in steps)),
             inputs={EVENT: _EVENT_INPUT},
             timeout=_seconds(rules.timeout_ms or metadata.timeout_ms),
+            publishes=tuple(one.topic for one in sections.published_events or ()),
             **_parallel(rules),
         )
         return self._plan(workflow, metadata), self._places(steps)

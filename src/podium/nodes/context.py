@@ -1,7 +1,7 @@
 """What an operation of a node is given beside its input."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -20,10 +20,18 @@ class NodeContext:
     run_id: str
     step: str
     attempt: int
-    # The order that is being carried out, with its lease and epoch.
-    action: ModelAction
-    # As the specification builds it: `workflow_id`, `operation_id`, `execution_mode` and the metadata.
-    workflow: Mapping[str, Any]
+    # `action` and `workflow`, made for those that read them: they take longer than most operations.
+    facts: Callable[[], tuple[ModelAction, Mapping[str, Any]]] = field(repr=False, compare=False)
+
+    @property
+    def action(self) -> ModelAction:
+        """The order that is being carried out, with its lease and epoch."""
+        return self.facts()[0]
+
+    @property
+    def workflow(self) -> Mapping[str, Any]:
+        """As the specification builds it: `workflow_id`, `operation_id`, `execution_mode` and the metadata."""
+        return self.facts()[1]
 
 
 class ModelStepResult(BaseModel):

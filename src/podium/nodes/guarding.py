@@ -5,11 +5,19 @@ on; success raises it by one, in the log together with the end of the step. A la
 on the log, so that its epoch is right whatever this process remembers.
 """
 
-from podium.nodes.action import ModelAction
+from typing import Protocol
+
 from podium.nodes.errors import EpochConflict, LeaseExpired
 
 # The attempt of the step, and the engine attempt of that.
 Order = tuple[int, int]
+
+
+class HasEpoch(Protocol):
+    """An action, or the call that carries it out."""
+
+    @property
+    def epoch(self) -> int: ...
 
 
 class ActionGuard:
@@ -19,7 +27,7 @@ class ActionGuard:
         # By step: the newest order that was carried out, and the epoch since then.
         self._done: dict[str, tuple[Order, int]] = {}
 
-    def check(self, action: ModelAction, step: str, order: Order, *, lease_holds: bool) -> None:
+    def check(self, action: HasEpoch, step: str, order: Order, *, lease_holds: bool) -> None:
         """Raises `LeaseExpired`, `EpochConflict`."""
         if not lease_holds:
             raise LeaseExpired
@@ -27,7 +35,7 @@ class ActionGuard:
         if done is not None and order <= done[0] and action.epoch < done[1]:
             raise EpochConflict
 
-    def carried_out(self, action: ModelAction, step: str, order: Order) -> int:
+    def carried_out(self, action: HasEpoch, step: str, order: Order) -> int:
         """The epoch after the action has succeeded."""
         self._done[step] = (order, action.epoch + 1)
         return action.epoch + 1

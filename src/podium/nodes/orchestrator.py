@@ -5,7 +5,8 @@ and calls nothing; what it returns is a translation of the executor's result. On
 workflow from one thread; for anything more, call `execute_workflow` and keep the definitions yourself.
 """
 
-from typing import Any, ClassVar, Final
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID, uuid4
 
 from podium.nodes.action import utc_now
@@ -110,7 +111,23 @@ class NodeOrchestrator(NodeCoreBase, MixinWorkflowExecution):
         return _convert_workflow_result_to_output(result)
 
 
-def _build_workflow_context(input_data: ModelOrchestratorInput) -> dict[str, Any]:
+class WorkflowOperation(Protocol):
+    """What is known of a workflow while one of its nodes is called: a `ModelOrchestratorInput`, or as much of one."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
+
+    @property
+    def workflow_id(self) -> UUID: ...
+
+    @property
+    def operation_id(self) -> UUID: ...
+
+    @property
+    def execution_mode(self) -> EnumExecutionMode: ...
+
+
+def _build_workflow_context(input_data: WorkflowOperation) -> dict[str, Any]:
     """What operations of nodes see of their workflow; the three reserved keys win over the metadata."""
     context = dict(input_data.metadata)
     context["workflow_id"] = str(input_data.workflow_id)

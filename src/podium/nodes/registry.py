@@ -5,6 +5,7 @@ runs in the process that carries out its step, so to install one is to trust it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
@@ -46,17 +47,20 @@ def _installed() -> tuple[EntryPoint, ...]:
 
 
 class NodeRegistry:
-    """The nodes of one process. `classes`: of the program itself. `ports`: what effects ask for, by its type."""
+    """The nodes of one process.
+
+    `classes`: of the program itself. `ports`: what effects ask for, by its type; called when the first one is made.
+    """
 
     def __init__(
         self,
         classes: Iterable[NodeClass] = (),
         *,
-        ports: Mapping[Any, object] | None = None,
+        ports: Callable[[], Mapping[Any, object]] = dict,
         installed: Callable[[], Iterable[EntryPoint]] = _installed,
     ) -> None:
         self._classes = {(cls.node_type, cls.name): cls for cls in (*BUILT_IN, *classes)}
-        self._ports = dict(ports or {})
+        self._ports = cache(ports)
         self._installed = installed
         self._entries: dict[str, list[EntryPoint]] | None = None
         self._instances: dict[tuple[str, str], Any] = {}
@@ -96,13 +100,14 @@ class NodeRegistry:
         if issubclass(cls, NodeOrchestrator):
             return cls(self)
         wanted = port_types(cls)
-        missing = [name for name, kind in wanted.items() if kind not in self._ports]
+        ports = self._ports() if wanted else {}
+        missing = [name for name, kind in wanted.items() if kind not in ports]
         if missing:
             raise NodeNotAvailable(
                 f"the {cls.node_type} node {cls.name!r} needs {', '.join(missing)}, which this process does not "
                 "provide; check the configuration"
             )
-        return cls(**{name: self._ports[kind] for name, kind in wanted.items()})
+        return cls(**{name: ports[kind] for name, kind in wanted.items()})
 
     def _by_name(self) -> dict[str, list[EntryPoint]]:
         if self._entries is None:

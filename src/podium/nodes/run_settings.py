@@ -1,7 +1,8 @@
 """What a contract says about its runs, beyond the models of the specification.
 
 The specification's executor reads none of this; only `nodes/compiling.py` does. Models that forbid unknown keys make
-such a key an error, because one without effect there would change how failures are treated.
+such a key an error, because one without effect there would change how failures are treated. `defer_build`: most
+commands need the names of the fields only, so a validator is built when it is first used.
 """
 
 from typing import Any, Final, Literal, TypeAlias
@@ -23,7 +24,7 @@ RETRIED_ERRORS: Final[tuple[RetriedError, ...]] = ("EffectExecutionError", "Conn
 class RetryPolicy(BaseModel):
     """How an effect tries again inside one attempt of its step."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     max_retries: int = Field(default=3, ge=0, le=10, description="How many more tries there are")
     initial_delay_ms: int = Field(default=100, ge=0, le=60_000, description="Pause before the first of them")
@@ -37,7 +38,7 @@ class RetryPolicy(BaseModel):
 class CircuitBreaker(BaseModel):
     """When a service that keeps failing is not called for a while."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     enabled: bool = True
     failure_threshold: int = Field(
@@ -49,7 +50,7 @@ class CircuitBreaker(BaseModel):
 class ErrorType(BaseModel):
     """What a kind of error means for its step."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     name: str = Field(min_length=1, max_length=100)
     description: str | None = None
@@ -60,7 +61,7 @@ class ErrorType(BaseModel):
 
 
 class ErrorHandling(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     retry_policy: RetryPolicy | None = None
     circuit_breaker: CircuitBreaker | None = None
@@ -69,6 +70,8 @@ class ErrorHandling(BaseModel):
 
 class StepNode(BaseModel):
     """Which node carries out a step."""
+
+    model_config = ConfigDict(defer_build=True)
 
     node: str | None = Field(default=None, description="Name of the node; by default the step's own")
     operation: str | None = Field(default=None, description="Operation of the node, if it has several")
@@ -99,6 +102,8 @@ class GraphNode(StepNode):
 class RunRules(ModelCoordinationRules):
     """Coordination rules as a file may have them."""
 
+    model_config = ConfigDict(defer_build=True)
+
     execution_mode: str | None = Field(default=None, description="The same as in the metadata")
     max_parallel_branches: int | None = Field(
         default=None, ge=1, le=1000, description="How many steps run at the same time"
@@ -108,6 +113,8 @@ class RunRules(ModelCoordinationRules):
 
 
 class RunDefinition(ModelWorkflowDefinition):
+    model_config = ConfigDict(defer_build=True)
+
     execution_graph: ModelExecutionGraph
     coordination_rules: RunRules = Field(
         default_factory=lambda: RunRules.model_validate({"version": "1.0.0"})
@@ -115,6 +122,8 @@ class RunDefinition(ModelWorkflowDefinition):
 
 
 class RunCoordination(BaseModel):
+    model_config = ConfigDict(defer_build=True)
+
     workflow_definition: RunDefinition
 
 

@@ -11,9 +11,10 @@ from typing import Any, Final
 from podium.language.codes import Code
 from podium.language.diagnostics import did_you_mean
 from podium.language.tree import NodePath
-from podium.nodes.base import Node, port_types
+from podium.nodes.base import Node, Operation, port_types
 from podium.nodes.contract_problems import ContractProblems
 from podium.nodes.planned_steps import PlannedStep
+from podium.nodes.publishing import can_publish
 from podium.nodes.registry import NodeClass, NodeRegistry
 from podium.nodes.sections import READ_BY_NODES, ConsumedEvent, PublishedEvent, Sections
 from podium.text import quoted
@@ -22,6 +23,7 @@ _PLACEHOLDERS: Final = ("{env}", "{namespace}")
 _BRACES: Final = re.compile(r"\{[^{}]*\}?|\}")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]*")
 _CONTRACT_MAJOR: Final = 1
+_RUN: Final = "run"
 
 
 class SectionChecks:
@@ -50,6 +52,8 @@ class SectionChecks:
 
     def _check_read(self) -> None:
         read = {section for cls in self._classes.values() for section in _facts(cls, "sections")}
+        if any(can_publish(one.output_model) for one in self._operations()):
+            read.add("published_events")
         for name in READ_BY_NODES:
             if getattr(self._sections, name) is not None and name not in read:
                 message = f"'{name}' has no effect: no node of the graph reads it."
@@ -78,7 +82,10 @@ class SectionChecks:
         known = self._all("consumes")
         for index, event in enumerate(events):
             self._check_event("consumed_events", index, event, known, "consumes")
+            self._check_handling(index, event)
         self._check_twice("consumed_events", [one.event_type for one in events], "event_type")
+        self._check_twice("consumed_events", [one.topic for one in events], "topic")
+        self._check_missing("consumed_events", known, events, "consumes")
 
     def _check_published(self, events: Sequence[PublishedEvent]) -> None:
         known = self._all("publishes")
@@ -86,12 +93,50 @@ class SectionChecks:
             self._check_event("published_events", index, event, known, "publishes")
         self._check_twice("published_events", [one.event_type for one in events], "event_type")
         self._check_twice("published_events", [one.topic for one in events], "topic")
+        self._check_missing("published_events", known, events, "publishes")
+        self._check_circles(events)
+
+    def _check_missing(
+        self,
+        section: str,
+        known: frozenset[str],
+        events: Sequence[ConsumedEvent] | Sequence[PublishedEvent],
+        verb: str,
+    ) -> None:
         missing = sorted(known - {one.event_type for one in events})
         if missing:
-            message = f"no topic is declared for {', '.join(missing)}, which the graph publishes."
+            message = f"no topic is declared for {', '.join(missing)}, which the graph {verb}."
             self._problems.report(
-                Code.MISSING_KEY, ("published_events",), message, "Add 'topic: ...' and 'event_type: ...'."
+                Code.MISSING_KEY, (section,), message, "Add 'topic: ...' and 'event_type: ...'."
             )
+
+    def _check_handling(self, index: int, event: ConsumedEvent) -> None:
+        """What the nodes of the graph can do with it, and that each key has an effect."""
+        place: NodePath = ("consumed_events", index)
+        able = {
+            kind
+            for cls in self._classes.values()
+            for name, kind in _facts(cls, "handling").items()
+            if name == event.event_type
+        } or {_RUN}
+        if event.event_type in self._all("consumes") and event.handling not in able:
+            key = "handling" if "handling" in event.model_fields_set else "event_type"
+            message = f"{quoted(event.event_type)} cannot be handled as {quoted(event.handling)}."
+            self._problems.report(
+                Code.UNKNOWN_VALUE, (*place, key), message, f"Use 'handling: {', '.join(sorted(able))}'."
+            )
+        elif event.handling == _RUN and "max_batch" in event.model_fields_set:
+            message = "'max_batch' has no effect: each event makes a run of its own."
+            self._problems.report(Code.UNKNOWN_KEY, (*place, "max_batch"), message, "Remove it.")
+
+    def _check_circles(self, events: Sequence[PublishedEvent]) -> None:
+        consumed = {one.topic for one in self._sections.consumed_events or ()}
+        for index, event in enumerate(events):
+            if event.topic in consumed:
+                message = f"{quoted(event.topic)} is consumed too: the workflow would start itself."
+                self._problems.report(
+                    Code.CONFLICTING_KEYS, ("published_events", index, "topic"), message, "Use another topic."
+                )
 
     def _check_event(
         self,
@@ -211,6 +256,13 @@ class SectionChecks:
                 message = f"no {one.type} {quoted(one.target)} is used by the graph."
                 self._unknown(("dependencies", index, "target"), one.target, known[one.type], message)
         self._check_twice("dependencies", [one.name for one in dependencies], "name")
+
+    def _operations(self) -> Iterable[Operation]:
+        """Those that the steps carry out."""
+        for name, cls in self._classes.items():
+            found = cls.operations.get(self._steps[name].operation)
+            if found is not None:
+                yield found
 
     # --- helpers ----------------------------------------------------------------------------------
 

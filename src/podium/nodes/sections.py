@@ -12,7 +12,8 @@ from podium.nodes.definition import ModelSemVer
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # `defer_build`: its validator is built with the first file that has it, not whenever a contract is read.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class ConsumedEvent(_Section):
@@ -59,6 +60,8 @@ class Dependency(_Section):
 
 class Sections(BaseModel):
     """All of them, as a file may have them."""
+
+    model_config = ConfigDict(defer_build=True)
 
     contract_version: ModelSemVer | None = None
     node_version: ModelSemVer | None = None

@@ -45,6 +45,8 @@ class Access(msgspec.Struct, frozen=True):
     key: AuditKey | None = None
     # Tenants with rules; None: there are no rules at all.
     tenants: frozenset[str] | None = None
+    # Only runs of these projects exist for the actor; empty: of all.
+    projects: frozenset[str] = frozenset()
 
     @property
     def has_rules(self) -> bool:
@@ -52,6 +54,9 @@ class Access(msgspec.Struct, frozen=True):
 
     def decide(self, operation: Operation, tenant_id: str, reason: str | None = None) -> Denial | None:
         return self.authoriser.decide(self.actor, operation, tenant_id, reason or "")
+
+    def sees_project(self, project_id: str) -> bool:
+        return not self.projects or project_id in self.projects
 
     async def require(
         self,
@@ -78,6 +83,19 @@ class Access(msgspec.Struct, frozen=True):
         draft = self.draft(clock, operation.name, tenant_id, denial, run_id=run_id, reason=reason)
         await store.record_audit([draft])
         raise error_of(denial, run_id)
+
+    async def require_project(
+        self, store: Store, clock: Clock, operation: Operation, tenant_id: str, project_id: str
+    ) -> None:
+        """Raises `NotAllowed`, and records it, for a project that the actor's token is not for."""
+        if not self.sees_project(project_id):
+            projects = ", ".join(sorted(self.projects))
+            denial = Denial(
+                "AUTHZ_DENIED",
+                f"the token of {self.actor.name!r} is for the projects {projects}, and not for {project_id!r}",
+            )
+            await store.record_audit([self.draft(clock, operation.name, tenant_id, denial)])
+            raise NotAllowed(denial.text)
 
     async def require_everywhere(self, store: Store, clock: Clock, operation: Operation) -> None:
         """The same for what concerns all tenants: it is decided and recorded in each. Raises `NotAllowed`, which names
@@ -106,6 +124,7 @@ class Access(msgspec.Struct, frozen=True):
         refusal: Denial | PodiumError | None = None,
         *,
         run_id: str | None = None,
+        subject: str | None = None,
         reason: str | None = None,
         signal_id: str | None = None,
         request_sha256: str | None = None,
@@ -124,6 +143,7 @@ class Access(msgspec.Struct, frozen=True):
             message=excerpt(text) if text is not None else None,
             reason=excerpt(reason) if reason else None,
             run_id=_kept(run_id),
+            subject=excerpt(subject) if subject is not None else None,
             signal_id=signal_id,
             request_sha256=request_sha256,
             plan_sha256=excerpt(plan_sha256, _SHA256_DIGITS) if plan_sha256 is not None else None,

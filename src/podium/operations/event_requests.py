@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from podium.log.runs import Run
+from podium.log.tracing import TRACEPARENT, receipt
 from podium.operations.inputs import check_inputs
 from podium.ports.engine import RunRequest
 from podium.ports.events_in import Incoming
@@ -32,11 +33,15 @@ class Poison(Exception):
 def request_for(message: Incoming, template: RunRequest, group: str) -> RunRequest:
     """Raises `Poison`, and `InvalidInput` for inputs that the workflow does not accept."""
     plan = template.plan
+    run_id = run_id_for(message, plan.metadata.plan_id, group)
     return replace(
         template,
         inputs=check_inputs(_body_of(message), plan.workflow),
-        run_id=run_id_for(message, plan.metadata.plan_id, group),
-        engine_facts={_LISTENER: {"group": group, "topic": message.topic}},
+        run_id=run_id,
+        engine_facts={
+            _LISTENER: {"group": group, "topic": message.topic},
+            TRACEPARENT: receipt(run_id, message.header(TRACEPARENT)).header,
+        },
     )
 
 

@@ -1,26 +1,31 @@
 """Why does a run wait? Always an answer: an open run that waits for nothing does not exist."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from shlex import quote
 from typing import Final, NamedTuple
 
+from podium.log.events import EventType
+from podium.log.ids import RunId
 from podium.log.payloads import Signal, payload_of
 from podium.log.runs import Run
 from podium.log.times import Timestamp, moment
-from podium.log.transitions import TERMINAL, RunStatus
+from podium.log.transitions import STEP_ENDS, TERMINAL, RunStatus
 from podium.machine import Machine
 from podium.machine.obligations import Obligation
 from podium.machine.reopening import Cause, causes
 from podium.operations.driving import RunDriver, open_driver
 from podium.operations.form_hints import field_options, values_wanted
 from podium.operations.parts import Parts
+from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Plan
 from podium.ports.engine import EngineTrouble
 from podium.ports.store import Store
+from podium.runtime import holders
 from podium.runtime.plan_approval import stop_signal, waiting_for_approval
-from podium.runtime.replaying import replayed
+from podium.runtime.reading import records_of
+from podium.runtime.replaying import MachineOf, replayed
 from podium.runtime.spilling import Values
 
 
@@ -83,7 +88,9 @@ async def explain(parts: Parts, tenant_id: str, run_id: str) -> Explanation:
     """Raises `RunNotFound`, for another tenant's run too."""
     run = await parts.store.runs.find(tenant_id, run_id)
     plan = await parts.plan_of(run)
-    explained = await explain_run(parts.store, run, plan, parts.clock.now(), parts.values(run_id))
+    explained = await explain_run(
+        parts.store, run, plan, parts.clock.now(), parts.values(run_id), parts.machine_of
+    )
     if run.status in TERMINAL or parts.trouble_of is None:
         return explained
     trouble = [_of_engine(one) for one in await parts.trouble_of(run)]
@@ -101,6 +108,7 @@ async def explain_run(
     plan: Plan,
     now: datetime,
     payloads: Callable[[], Values] | None = None,
+    machine_of: MachineOf = replayed,
 ) -> Explanation:
     run_id = run.identity.run_id
     if run.status in TERMINAL:
@@ -112,13 +120,36 @@ async def explain_run(
     if driver is not None and driver.in_line:
         slot = Reason("slot", run.concurrency_key or "", driver.in_line)
         return Explanation(run, run.status.value, (slot,))
-    machine = await replayed(store, run_id, plan, payloads)
+    machine = await machine_of(store, run_id, plan, payloads)
     if machine.root is None and run.status in (RunStatus.PENDING, RunStatus.APPROVED):
         return Explanation(run, run.status.value, (_not_started(run, now),))
     lost = driver if driver is not None and not driver.is_alive else None
-    return Explanation(
-        run, run.status.value, reasons_of(machine, run_id, is_driven=lost is None), undriven=lost
-    )
+    if run.pool is not None:
+        reasons = await _reasons_in_pool(store, machine, run_id, run.pool)
+    else:
+        reasons = reasons_of(machine, run_id, is_driven=lost is None)
+    return Explanation(run, run.status.value, reasons, undriven=lost)
+
+
+async def _reasons_in_pool(store: Store, machine: Machine, run_id: RunId, pool: str) -> tuple[Reason, ...]:
+    """Hosts take a run over by themselves; but there may be none."""
+    held = await store.held_lease(run_id)
+    is_driven = held is not None and held.is_live and not holders.is_gone(held.lease.owner)
+    reasons = reasons_of(machine, run_id, is_driven=is_driven)
+    return tuple(_continued_by_hosts(one, run_id, pool) for one in reasons)
+
+
+def _continued_by_hosts(reason: Reason, run_id: str, pool: str) -> Reason:
+    """A process that resumes a run of a pool does not carry it out."""
+    if reason.kind not in _NEEDS_DRIVER | {"start", "record"}:
+        return reason
+    resume = f"podium resume {run_id}"
+    commands = (_host_of(pool) if one.text == resume else one for one in reason.commands)
+    return replace(reason, commands=tuple(commands))
+
+
+def _host_of(pool: str) -> NextCommand:
+    return NextCommand(f"podium worker --pool {pool}", "if no host of its pool is running")
 
 
 async def _waits_to_start(store: Store, run: Run) -> Reason:
@@ -137,8 +168,41 @@ async def if_resumed(
     """The steps that ended a run. One that failed runs again; one that completed does not, so the end is the same."""
     if run.status is not RunStatus.FAILED:
         return ()
-    machine = await replayed(store, run.identity.run_id, plan, payloads)
-    return tuple(_cause_reason(cause, run.identity.run_id) for cause in causes(machine))
+    run_id = run.identity.run_id
+    machine = await replayed(store, run_id, plan, payloads)
+    ended_by = causes(machine)
+    doubted = await _in_doubt(store, run_id, plan, ended_by)
+    return tuple(
+        _doubt_reason(cause, run_id) if cause.path in doubted else _cause_reason(cause, run_id)
+        for cause in ended_by
+    )
+
+
+async def _in_doubt(store: Store, run_id: RunId, plan: Plan, ended_by: Sequence[Cause]) -> frozenset[str]:
+    """The steps that failed because it is not known whether they happened (`on_doubt: fail`)."""
+    steps = dict(walk(plan.workflow))
+    paths = {
+        cause.path
+        for cause in ended_by
+        if (step := steps.get(plan_path(cause.path))) is not None and step.on_doubt == "fail"
+    }
+    if not paths:
+        return frozenset()
+    ends = {
+        record.step_id: record.event_type
+        async for record in records_of(store, run_id)
+        if record.event_type in STEP_ENDS and record.step_id in paths
+    }
+    return frozenset(path for path in paths if ends.get(path) == EventType.STEP_INTERRUPTED)
+
+
+def _doubt_reason(cause: Cause, run_id: str) -> Reason:
+    text = f"step {cause.path!r} was interrupted, it is not known whether it happened, and the run ended because of it"
+    commands = (
+        _on_step("logs", run_id, cause.path, "what it printed until then"),
+        NextCommand(f"podium resume {run_id}", "runs it again, although it may have happened"),
+    )
+    return Reason("failed", cause.path, text, None, commands)
 
 
 def _cause_reason(cause: Cause, run_id: str) -> Reason:
@@ -206,6 +270,9 @@ def _not_started(run: Run, now: datetime) -> Reason:
     if run.start_at is not None and moment(run.start_at) > now:
         return Reason("start", run_id, "its start was delayed", run.start_at)
     text = "it waits in the queue; no process has started it"
+    if run.pool is not None:
+        text = f"it waits in the queue of pool {run.pool!r}"
+        return Reason("start", run_id, text, None, (_host_of(run.pool),))
     return Reason("start", run_id, text, None, (NextCommand(f"podium resume {run_id}"),))
 
 

@@ -5,7 +5,9 @@ that they have found here.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, cast
+
+from msgspec.structs import replace
 
 from podium.access.deciding import Denial
 from podium.access.operations import VIEW
@@ -16,6 +18,9 @@ from podium.operations.access import UNKNOWN_TENANT, Access
 from podium.operations.parts import Parts
 from podium.ports.clock import Clock
 from podium.ports.store import Store, TenantRuns
+
+# Looked through for one page, if most runs are of other projects.
+_MAX_PAGES: Final = 20
 
 
 class GuardedRuns:
@@ -46,9 +51,22 @@ class GuardedRuns:
         access = self._access()
         denial = access.decide(VIEW, tenant_id)
         if denial is None:
-            return await self._store.runs.page(tenant_id, query)
+            return await _page_of_projects(self._store.runs, access, tenant_id, query)
         await self._store.record_audit([access.draft(self._clock, VIEW.name, tenant_id, denial)])
         return RunPage(runs=(), cursor=None)
+
+
+async def _page_of_projects(runs: TenantRuns, access: Access, tenant_id: str, query: RunQuery) -> RunPage:
+    """A page without runs of other projects. It may be shorter than asked for and still have a cursor."""
+    found: list[Run] = []
+    cursor = query.cursor
+    for _ in range(_MAX_PAGES):
+        page = await runs.page(tenant_id, replace(query, cursor=cursor, limit=query.limit - len(found)))
+        found += [run for run in page.runs if access.sees_project(run.identity.project_id)]
+        cursor = page.cursor
+        if cursor is None or len(found) >= query.limit:
+            break
+    return RunPage(runs=tuple(found), cursor=cursor)
 
 
 class GuardedStore:
@@ -73,9 +91,10 @@ async def visible_run(
     if denial is not None:
         return denial
     try:
-        return await (runs.unguarded if isinstance(runs, GuardedRuns) else runs).find(tenant_id, run_id)
+        found = await (runs.unguarded if isinstance(runs, GuardedRuns) else runs).find(tenant_id, run_id)
     except RunNotFound as missing:
         return missing
+    return found if access.sees_project(found.identity.project_id) else RunNotFound(run_id)
 
 
 async def referred_run(parts: Parts, run_id: str) -> Run:
@@ -86,3 +105,9 @@ async def referred_run(parts: Parts, run_id: str) -> Run:
         # Looked for all the same, so that it is recorded.
         tenant_id = UNKNOWN_TENANT
     return await parts.store.runs.find(tenant_id, run_id)
+
+
+def acting_for(parts: Parts, access: Access, notify: Callable[[str], None]) -> Parts:
+    """The parts of one request: what they do is allowed to this actor, and they find what this actor may see."""
+    store = GuardedStore(parts.store, parts.clock, lambda: access)
+    return replace(parts, store=cast("Store", store), access=lambda: access, is_owner=False, notify=notify)

@@ -14,6 +14,12 @@ class InvalidInput(PodiumError):
 
     code = "INVALID_INPUT"
 
+    def __init__(self, message: str, location: str = "", valid: str = "") -> None:
+        """`location`: where in the request of a program; `valid`: what would be right there."""
+        super().__init__(message)
+        self.location = location
+        self.valid = valid
+
 
 def parse_inputs(given: Sequence[str], declared: Mapping[str, Input]) -> dict[str, Any]:
     """Texts like `name=value`; what is no text is written as JSON."""
@@ -43,11 +49,17 @@ def check_inputs(given: Mapping[str, Any], workflow: Workflow) -> dict[str, Any]
         if wanted is None:
             known = ", ".join(workflow.inputs) or "none"
             raise InvalidInput(
-                f"unknown input {name!r}. {did_you_mean(name, workflow.inputs)} Inputs: {known}."
+                f"unknown input {name!r}. {did_you_mean(name, workflow.inputs)} Inputs: {known}.",
+                f"$.inputs.{name}",
+                f"inputs: {known}",
             )
         if problem := problem_of(value, wanted):
-            raise InvalidInput(f"the input {name!r} {problem}")
+            raise InvalidInput(f"the input {name!r} {problem}", f"$.inputs.{name}", f"type {wanted.type}")
     for name, wanted in workflow.inputs.items():
         if wanted.required and name not in given:
-            raise InvalidInput(f"the input {name!r} is missing; give it with --input {name}=VALUE")
+            raise InvalidInput(
+                f"the input {name!r} is missing; give it with --input {name}=VALUE",
+                f"$.inputs.{name}",
+                f"type {wanted.type}",
+            )
     return dict(given)

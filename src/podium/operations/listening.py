@@ -22,11 +22,13 @@ from podium.operations.driving import open_driver
 from podium.operations.event_requests import Poison, request_for, was_started_by
 from podium.operations.inputs import InvalidInput
 from podium.operations.parts import Parts
+from podium.operations.receipts import Receipts
 from podium.operations.start import start_run
 from podium.plan.canonical import NotCanonical, canonical_sha256
 from podium.ports.bus import BusUnavailable
 from podium.ports.engine import RunRequest
 from podium.ports.events_in import EventSource, Incoming
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime.lock import RunLocked
 from podium.text import typed_reason
 
@@ -67,6 +69,7 @@ class Listener:
         group: str,
         slots: int,
         view: ListenerView | None = None,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._parts = parts
         self._source = source
@@ -74,6 +77,7 @@ class Listener:
         self._group = group
         self._slots = slots
         self._view = view or ListenerView()
+        self._receipts = Receipts(telemetry, parts.clock)
         self._driving: dict[RunId, asyncio.Task[None]] = {}
         self._tries: dict[tuple[int, int], int] = {}
         self._stopping = asyncio.Event()
@@ -115,6 +119,7 @@ class Listener:
                 await self._wait_after(error)
                 continue
             if messages:
+                self._receipts.received(messages)
                 await self._take(messages)
 
     async def _take(self, messages: Sequence[Incoming]) -> None:
@@ -147,21 +152,25 @@ class Listener:
         except _POISON as error:
             await self._bury(message, error.code)
         except RunExists:
-            await self._find(message, request)
+            if await self._is_known(message, request):
+                self._receipts.has_run(message, str(request.run_id), str(request.run_id), is_new=False)
         except _AWAY:
             raise
         except Exception as error:
             await self._count(message, error)
         else:
             self._view.started(ready.run_id, message)
+            self._receipts.has_run(message, ready.run_id, ready.run_id, is_new=True)
             await self._hand_over(ready)
 
-    async def _find(self, message: Incoming, request: RunRequest) -> None:
+    async def _is_known(self, message: Incoming, request: RunRequest) -> bool:
         """It was delivered before. If its run is open, `_recover` finds it; another message with its id is poison."""
         with suppress(RunNotFound):  # it has ended, and was pruned
             run = await self._parts.store.get_run(RunId(str(request.run_id)))
             if run.inputs_sha256 != canonical_sha256(request.inputs):
                 await self._bury(message, "EVENT_ID_REUSED")
+                return False
+        return True
 
     async def _count(self, message: Incoming, error: Exception) -> None:
         """Whatever it is, no message is tried for ever."""
@@ -175,6 +184,7 @@ class Listener:
     async def _bury(self, message: Incoming, code: str) -> None:
         await self._source.bury(message, code)
         self._view.buried(message, code)
+        self._receipts.is_dead(message, code)
 
     async def _wait_after(self, error: BaseException) -> None:
         if not isinstance(error, Exception):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -11,8 +11,8 @@ from podium.log.runs import Run
 from podium.plan.plan import Plan
 from podium.ports.artifacts import ArtifactBucket
 from podium.ports.clock import Clock
-from podium.ports.engine import Engine, EngineTrouble
-from podium.ports.store import Store
+from podium.ports.engine import Engine, EngineTrouble, RunRequest
+from podium.ports.store import CreatedRun, Store
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.run_artifacts import RunArtifacts
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from podium.access.audit import AuditDraft
     from podium.access.operations import OperationName
     from podium.operations.access import Access
+    from podium.operations.open_machines import OpenMachines
     from podium.operations.signed_runs import SigningRules
+    from podium.ports.schedule_changes import PreparedRun
+    from podium.runtime.replaying import MachineOf
 
 
 def no_signing_rules() -> None:
@@ -38,6 +41,10 @@ def no_access() -> "Access":
     from podium.operations.access import Access
 
     return Access(Actor("unknown", Method.PROGRAM), DenyingAuthoriser())
+
+
+async def no_pools(request: RunRequest) -> NoReturn:
+    raise NotImplementedError("this process creates no runs for pools")
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -67,6 +74,15 @@ class Parts(msgspec.Struct, frozen=True):
     access: "Callable[[], Access]" = no_access
     # There are no rules, and the user of this machine asks: everything but signals is allowed without asking.
     is_owner: bool = False
+    # Creates a run for the hosts of its pool, in the store alone.
+    create_in_pool: Callable[[RunRequest], Awaitable[CreatedRun]] = no_pools
+    # Only prepares it, for those that store more together with it.
+    prepare_for_pool: "Callable[[RunRequest], Awaitable[PreparedRun]]" = no_pools
+    # Where runs work that are started without a folder of their own.
+    workspace: Path = Path()
+
+    # The machines of open runs, where a process answers about them again and again.
+    machines: "OpenMachines | None" = None
 
     # --- what is allowed ------------------------------------------------------------------------------
 
@@ -103,6 +119,14 @@ class Parts(msgspec.Struct, frozen=True):
         access = self.access()
         return (access.draft(self.clock, operation, tenant_id, run_id=run_id, plan_sha256=plan_sha256),)
 
+    def decided(
+        self, operation: "OperationName", tenant_id: str, plan_sha256: str
+    ) -> "tuple[AuditDraft, ...]":
+        """The same about a plan."""
+        if self.is_owner or not self.access().has_rules:
+            return ()
+        return (self.access().draft(self.clock, operation, tenant_id, plan_sha256=plan_sha256),)
+
     # --- runs -----------------------------------------------------------------------------------------
 
     def directory(self, run_id: str) -> RunDirectory:
@@ -118,17 +142,26 @@ class Parts(msgspec.Struct, frozen=True):
     async def plan_of(self, run: Run) -> Plan:
         return await load_plan(self.store, self.directory(run.identity.run_id), run)
 
+    @property
+    def machine_of(self) -> "MachineOf":
+        """To look at: it may be shared with others."""
+        return self.machines.read if self.machines is not None else _replayed()
+
+    @property
+    def machine_copy(self) -> "MachineOf":
+        """To try something out with."""
+        return self.machines.copy if self.machines is not None else _replayed()
+
     async def require_needs(self, plan: Plan, workspace: Path) -> None:
         """Raises what `Readiness.require` does, so that nothing is created or changed for a run that would fail."""
-        if self.bucket is not None:
-            # Beside the event loop: it may take long to answer. The check finds the answer.
-            await asyncio.to_thread(self.bucket.problem)
-        require(self.check(plan, workspace), self.notify)
+        # Beside the event loop: a bucket or a source of secrets may take long to answer.
+        require(await asyncio.to_thread(self.check, plan, workspace), self.notify)
 
     async def restored(self, run: Run) -> RunDirectory:
         """The directory of a run, made again from the store if it is lost."""
         directory = self.directory(run.identity.run_id)
-        if directory.is_lost:
+        # A run of a pool has one only if its steps write files, where its host is.
+        if directory.is_lost and run.pool is None:
             from podium.runtime.restoring import restore_directory
 
             bucket = self.bucket_of(run.identity.run_id)
@@ -136,6 +169,13 @@ class Parts(msgspec.Struct, frozen=True):
             if missing is not None:
                 self.notify(_describe_restored(directory, missing))
         return directory
+
+
+def _replayed() -> "MachineOf":
+    # Loaded with the first question about a run: most commands ask none.
+    from podium.runtime.replaying import replayed
+
+    return replayed
 
 
 def require(readiness: Readiness, notify: Callable[[str], None]) -> None:

@@ -13,6 +13,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from podium.errors import PodiumError, RunNotFound, RunNotPrunable
 from podium.files import read_regular
 from podium.log.ids import RunId, check_uuid4
@@ -82,14 +84,24 @@ async def prune_runs(
     bucket: ArtifactBucket | None = None,
     sweep: bool = True,
     remove_executions: RemoveExecutions | None = None,
+    among: RunQuery | None = None,
 ) -> AsyncIterator[Pruned]:
-    """Remove the ended runs of a tenant that were created before then, one transaction each."""
+    """Remove the ended runs of a tenant that were created before then, one transaction each.
+
+    `among`: only runs of these plans, projects and environments.
+    """
     if runs is not None and sweep and not dry_run:
         await _sweep(store, runs, bucket)
     before = timestamp(clock.now() - older_than)
     cursor = None
     while True:
-        query = RunQuery(created_before=before, statuses=statuses & TERMINAL, limit=200, cursor=cursor)
+        query = replace(
+            among or RunQuery(),
+            created_before=before,
+            statuses=statuses & TERMINAL,
+            limit=200,
+            cursor=cursor,
+        )
         page = await store.runs.page(tenant_id, query)
         for run in page.runs:
             yield Pruned(run) if dry_run else await _prune(store, run, runs, bucket, remove_executions)
@@ -178,3 +190,13 @@ def _marked_event(mark: Path) -> str | None:
 
 _MARK: Final = ".pruned"
 _MAX_MARK: Final = 100
+
+
+async def prune_run(parts: Parts, tenant_id: str, run_id: str) -> Pruned:
+    """Remove one run that has ended. Raises `RunNotFound`, `RunNotPrunable`, and what `Parts.require` does."""
+    run = await parts.store.runs.find(tenant_id, run_id)
+    await parts.require("run.prune", tenant_id, run_id)
+    done = await _prune(parts.store, run, parts.runs, parts.bucket, parts.remove_executions)
+    if done.kept_because is not None:
+        raise RunNotPrunable(done.kept_because)
+    return done

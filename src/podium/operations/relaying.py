@@ -10,8 +10,10 @@ from podium.log.outbox import BusFilter
 from podium.operations.parts import Parts
 from podium.ports.bus import EventBus
 from podium.ports.store import Store
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime import holders
 from podium.runtime.alerts import Alerting
+from podium.runtime.observed_bus import ObservedBus
 from podium.runtime.relay import CLAIM_TTL, Relay, RelayView
 
 _OUTAGE_PAUSE: Final = 1.0
@@ -34,6 +36,7 @@ async def relay_events(
     claim_ttl: timedelta = CLAIM_TTL,
     interrupts: Interrupts = _not_interrupted,
     on_outage: Callable[[str], None] = lambda _: None,
+    telemetry: Telemetry = SILENT,
 ) -> int:
     """Returns how many events the bus has refused so far, dead letters included.
 
@@ -43,6 +46,8 @@ async def relay_events(
     """
     await parts.require_everywhere("store.relay")
     store, bus = parts.store, await open_bus()
+    if telemetry.is_on:
+        bus = ObservedBus(bus, telemetry, parts.clock)
     relay = Relay(
         store, bus, Alerting(store, parts.clock), owner=holders.new_owner(), claim_ttl=claim_ttl, view=view
     )

@@ -43,7 +43,9 @@ async def rerun_request(
             f"run {run_id!r} never came to a step {step!r}; `podium events {run_id}` shows those it came to"
         )
     request = await _request(parts, run, await parts.plan_of(run), env_files, signatures)
-    return msgspec.structs.replace(request, run_id=new_id, rerun_from=step)
+    # From its first step on it takes nothing over, so the hosts of its pool can carry it out.
+    pool = run.pool if step is None else None
+    return msgspec.structs.replace(request, run_id=new_id, rerun_from=step, pool=pool)
 
 
 async def changed_request(
@@ -105,6 +107,7 @@ async def _request(
         signatures=signatures,
         # That it needs one is inherited, the approval never is.
         needs_approval=run.needs_approval,
+        labels=run.labels,
     )
 
 

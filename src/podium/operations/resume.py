@@ -61,6 +61,8 @@ async def resume_run(
     """
     run = await parts.store.runs.find(tenant_id, run_id)
     await _may_resume(parts, run, replaces=workflow is not None, raises=budgets is not None)
+    if run.pool is not None:
+        return await _resume_in_pool(parts, run, workflow, budgets, workspace)
     if run.provider != parts.engine().provider:
         return await _resume_elsewhere(parts, run, workflow, budgets, workspace)
     await prepare_resumed(parts, run, env_files)
@@ -121,6 +123,31 @@ async def _resume_elsewhere(
     return ReadyRun(run.identity.run_id, followed_from=run.head, is_paused=True)
 
 
+async def _resume_in_pool(
+    parts: Parts,
+    run: Run,
+    workflow: Replacement | None,
+    budgets: dict[str, Any] | None,
+    workspace: Path | None,
+) -> ReadyRun:
+    """Its hosts continue it: a run that has ended is reopened for them, a paused one gets the signal to continue."""
+    from podium.operations.signals import check_may_drive
+
+    await check_may_drive(parts.store, parts.clock, run, parts.access())
+    if workflow is not None or workspace is not None:
+        raise OtherEngine(run)
+    if budgets is not None:
+        await _raise_budgets(parts, run, budgets)
+    await check_signed_run(parts, run)
+    end = await last_end(parts.store, run)
+    if end is not None and run.needs_approval:
+        await _require_approval(parts, run)
+    run_id = run.identity.run_id
+    if end is None and await is_paused(parts.store, run):
+        return ReadyRun(run_id, followed_from=run.head, is_paused=True)
+    return ReadyRun(run_id, end.run_seq if end is not None else None, was_open=end is None)
+
+
 async def require_env_files(parts: Parts, run: Run, files: Sequence[EnvFile], command: str) -> None:
     """Raises `EnvFileRequired` if the run needs others than those given; warns if they have changed."""
     for warning in await check_env_files(parts.store, parts.runs, run, files, command):
@@ -171,7 +198,13 @@ async def _replace_workflow(parts: Parts, run: Run, workflow: Replacement) -> No
 
     run_id, tenant_id = run.identity.run_id, run.identity.tenant_id
     changed = await replace_workflow(
-        parts, run_id, workflow.plan, workflow.source, force=workflow.force, signatures=workflow.signatures
+        parts,
+        tenant_id,
+        run_id,
+        workflow.plan,
+        workflow.source,
+        force=workflow.force,
+        signatures=workflow.signatures,
     )
     if changed:
         reason, allowed = "podium resume --workflow", replace(parts, access=partial(_with_replaced, parts))

@@ -40,7 +40,7 @@ from podium.ports.clock import Clock
 from podium.ports.engine import SignalRequest
 from podium.ports.store import AppendedEvent, Store
 from podium.runtime.callers import Caller, this_caller
-from podium.runtime.replaying import replayed
+from podium.runtime.replaying import MachineOf, replayed
 from podium.runtime.signalling import append_signal
 from podium.runtime.spilling import Values
 
@@ -87,6 +87,7 @@ async def send_signal(
     caller: Caller | None = None,
     after: int | None = None,
     signal_id: str | None = None,
+    machine_of: MachineOf = replayed,
 ) -> SentSignal:
     """Raises `RunNotFound`, for another tenant's run too, and the errors above.
 
@@ -98,7 +99,7 @@ async def send_signal(
     signal, malformed = read_signal(signal_type, payload, access, fields or {}, caller, signal_id)
     run = await find_run(store, clock, tenant_id, run_id, signal, malformed)
     async with recording_refusals(store, clock, run, signal, malformed):
-        return await _accepted(store, clock, run, signal, plan, payloads, after)
+        return await _accepted(store, clock, run, signal, plan, payloads, after, machine_of)
 
 
 async def signal_run(
@@ -144,6 +145,7 @@ async def request_signal(
         payloads=parts.values(run_id),
         fields=fields,
         signal_id=request.signal_id,
+        machine_of=parts.machine_copy,
     )
 
 
@@ -201,6 +203,7 @@ async def _accepted(
     plan: Plan | PlanOf | None,
     payloads: Callable[[], Values] | None,
     after: int | None,
+    machine_of: MachineOf,
 ) -> SentSignal:
     """Decide, and record it on condition that nothing has changed what it was decided on."""
     # What is about the plan stays about the plan, also if the run starts while this is decided.
@@ -218,7 +221,7 @@ async def _accepted(
             if callable(plan):
                 plan = await plan(run)
             checked = plan if number < _MAX_RECHECKS else None
-            ready = await _about_run(store, clock, run, signal, checked, payloads)
+            ready = await _about_run(store, clock, run, signal, checked, payloads, machine_of)
         await _check_rate(store, clock, run, signal)
         is_last = number == _MAX_TRIES - 1 and not about_plan
         try:
@@ -253,6 +256,7 @@ async def _about_run(
     signal: Signal,
     plan: Plan | None,
     payloads: Callable[[], Values] | None,
+    machine_of: MachineOf,
 ) -> _Ready:
     """With the plan: what the machine says to it."""
     if signal.signal_type in _UNDER_WAY and run.status in _NOT_STARTED:
@@ -263,7 +267,7 @@ async def _about_run(
     then = [escalation(clock, run, signal)] if signal.signal_type == "ESCALATE_ALERT" else []
     if plan is None:
         return _Ready(with_form(signal, dict(signal.fields)) if signal.fields else signal, run.head, then)
-    machine = await replayed(store, run.identity.run_id, plan, payloads)
+    machine = await machine_of(store, run.identity.run_id, plan, payloads)
     if machine.terminal:
         raise _is_over(await store.get_run(run.identity.run_id))
     if signal.fields:

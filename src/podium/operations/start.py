@@ -50,15 +50,26 @@ async def start_run(
     """Create the run. Raises `RunExists`, and what `Parts.require`, `Parts.require_needs` and `signed_request` do."""
     if not parts.is_owner:
         await may_start(parts, request.tenant_id, again=request.original_run_id is not None)
-    request = ask_for_approval(parts, await check_signed(parts, request))
-    if not parts.is_owner:
-        request = _recorded(parts, request)
+    request = await prepared_request(parts, request)
     run_id = await parts.engine().create(request, notify=notify)
     if request.original_run_id is not None:
         from podium.operations.rerunning import carry_files_over
 
         await carry_files_over(parts, RunId(request.original_run_id), run_id)
     return ReadyRun(run_id)
+
+
+async def prepared_request(parts: Parts, request: RunRequest) -> RunRequest:
+    """As the rules want it: with who has signed it, an approval if it needs one, and the record that it is allowed."""
+    if not parts.is_owner:
+        from podium.access.operations import RERUN, START
+
+        operation = START if request.original_run_id is None else RERUN
+        await parts.access().require_project(
+            parts.store, parts.clock, operation, request.tenant_id, request.project_id
+        )
+    request = ask_for_approval(parts, await check_signed(parts, request))
+    return request if parts.is_owner else _recorded(parts, request)
 
 
 async def may_start(parts: Parts, tenant_id: str, *, again: bool = False) -> None:

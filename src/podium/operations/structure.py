@@ -23,6 +23,7 @@ from podium.log.times import timestamp
 from podium.log.transitions import RunStatus
 from podium.machine import Machine
 from podium.machine.accounts import Amount
+from podium.machine.commands import ScopeReport
 from podium.machine.reopening import causes
 from podium.operations.parts import Parts
 from podium.plan.budgets import Budgets, budgets_of, with_budgets
@@ -101,6 +102,7 @@ def _shape(step: Step) -> dict[str, Any]:
 
 async def replace_workflow(
     parts: Parts,
+    tenant_id: str,
     run_id: RunId,
     plan: Plan,
     source: bytes,
@@ -108,7 +110,8 @@ async def replace_workflow(
     force: bool = False,
     signatures: bytes | None = None,
 ) -> dict[str, Any]:
-    """From here on the run goes by `plan`. Raises `WorkflowChanged`; `force` allows another structure.
+    """From here on the run goes by `plan`. Raises `RunNotFound`, for another tenant's run too, and `WorkflowChanged`;
+    `force` allows another structure.
 
     Returns the parameters that the run still has to be told of (`UPDATE_PARAMS`): budgets that are written differently.
 
@@ -116,10 +119,11 @@ async def replace_workflow(
     run is undefined if its log has steps that its plan does not know.
     """
     store, directory = parts.store, parts.directory(run_id)
+    await store.runs.find(tenant_id, run_id)
     lock = RunLock(directory.lock, run_id)
     await _take(store, lock, run_id)
     try:
-        run = await store.get_run(run_id)
+        run = await store.runs.find(tenant_id, run_id)
         if run.status is RunStatus.COMPLETED:
             return {}  # it never continues; who asks for that is told so
         if run.needs_approval:
@@ -215,11 +219,18 @@ class _Standing(NamedTuple):
     has_begun: bool
     # Budgets that it was told of while it was open.
     written: Budgets
+    # Iterations and branches that were opened.
+    scopes: frozenset[str]
 
     def is_kept_by(self, other: "_Standing") -> bool:
-        """The same; but a later attempt than the next will do: other retries count otherwise."""
-        return self[:5] == other[:5] and all(
-            a <= b for a, b in zip(self.attempts, other.attempts, strict=True)
+        """The same; but a later attempt than the next will do: other retries count otherwise.
+
+        An iteration that was opened has a place in the other plan, even if nothing waits in it any more.
+        """
+        return (
+            self[:5] == other[:5]
+            and self.scopes <= other.scopes
+            and all(a <= b for a, b in zip(self.attempts, other.attempts, strict=True))
         )
 
 
@@ -252,10 +263,11 @@ async def _standing(
     """The state of a run if its log, or what precedes `until`, is folded with a plan."""
     machine = Machine(plan)
     last: EventRecord | None = None
+    scopes: set[str] = set()
     async for record in records_of(store, run_id, values=payloads):
         if record.run_seq == until:
             break
-        machine.advance(record)
+        scopes.update(one.path for one in machine.advance(record) if isinstance(one, ScopeReport))
         last = record
     ended = machine.terminal or until is not None
     if ended and last is not None:
@@ -274,4 +286,5 @@ async def _standing(
         [attempt for _, _, attempt in waits],
         machine.root is not None,
         machine.spending.written,
+        frozenset(scopes),
     )

@@ -18,9 +18,9 @@ from podium.plan.loading import walk
 from podium.plan.plan import Approval, Plan
 from podium.runtime.plan_approval import waiting_for_approval
 from podium.runtime.plan_file import PlanMissing
-from podium.runtime.replaying import replayed
 
 _FOR_AN_OPERATOR: Final = frozenset({"operator", "doubt"})
+_FOR_A_PERSON: Final = _FOR_AN_OPERATOR | {"approval"}
 _NOT_STARTED: Final = frozenset({RunStatus.PENDING, RunStatus.APPROVED})
 _OPEN: Final = frozenset({RunStatus.PENDING, RunStatus.RUNNING, RunStatus.PAUSED})
 # Of runs that are looked at for one answer.
@@ -70,14 +70,14 @@ async def _waits(
         return ()  # of a run that was not started here
     if not may_wait(plan):
         return ()
-    machine = await replayed(parts.store, run_id, plan, parts.values(run_id))
+    machine = await parts.machine_of(parts.store, run_id, plan, parts.values(run_id))
     return tuple(reason_for(one, run_id) for one in machine.obligations() if one.kind in kinds)
 
 
-async def needing_approval(
-    parts: Parts, tenant_id: str, query: RunQuery
+async def needing(
+    parts: Parts, tenant_id: str, query: RunQuery, needs: str
 ) -> tuple[list[Obstacles], str | None]:
-    """Runs that wait for an approval of their plan, or of a step; and the cursor behind the last that was looked at.
+    """Runs that wait for a person, or for an approval alone; and the cursor behind the last that was looked at.
 
     What a step waits for only the log says, so a bounded number of open runs is looked at for each page.
     """
@@ -89,7 +89,7 @@ async def needing_approval(
     for _ in range(_MAX_PAGES):
         page = await parts.store.runs.page(tenant_id, query)
         for run in page.runs:
-            waits = await _waits_for_approval(parts, run)
+            waits = await _waits_for_person(parts, run, approval_only=needs == "approval")
             if waits:
                 found.append(Obstacles(run, await open_driver(parts.store, run), waits))
         if page.cursor is None or len(found) >= query.limit:
@@ -98,10 +98,16 @@ async def needing_approval(
     return found, query.cursor
 
 
-async def _waits_for_approval(parts: Parts, run: Run) -> tuple[Reason, ...]:
+async def _waits_for_person(parts: Parts, run: Run, *, approval_only: bool) -> tuple[Reason, ...]:
     if run.status in _NOT_STARTED:
         return await _waits_for_operator(parts, run)
-    return await _waits(parts, run, _asks, frozenset({"approval"}))
+    if approval_only:
+        return await _waits(parts, run, _asks, frozenset({"approval"}))
+    return await _waits(parts, run, _may_need_person, _FOR_A_PERSON)
+
+
+def _may_need_person(plan: Plan) -> bool:
+    return _asks(plan) or _may_wait(plan)
 
 
 def _asks(plan: Plan) -> bool:

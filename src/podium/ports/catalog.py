@@ -5,12 +5,21 @@ one transaction, conditional on the revision that was read. Every method may be 
 after a crash.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Annotated, Literal, Protocol, TypeAlias
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+)
+from pydantic_core import PydanticSerializationError
 
 from podium.errors import PodiumError
 
@@ -25,6 +34,18 @@ class CatalogUnavailable(PodiumError, ConnectionError):
     """A catalog cannot be reached, or failed to answer; the same call may succeed later."""
 
     code = "CATALOG_UNAVAILABLE"
+
+
+class CatalogRefused(PodiumError):
+    """A catalog does not accept the credentials, or what it was given; the same call fails again."""
+
+    code = "CATALOG_REFUSED"
+
+
+class CatalogVersion(PodiumError):
+    """The tables were made by a newer Podium, or by another program."""
+
+    code = "CATALOG_VERSION"
 
 
 class RevisionConflict(PodiumError):
@@ -46,16 +67,40 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+def _is_encodable(text: str) -> str:
+    text.encode()
+    return text
+
+
+def _is_not_reserved(key: str) -> str:
+    if key.startswith("consul-"):
+        raise ValueError("keys that start with 'consul-' are reserved")
+    return key
+
+
+MetaKey: TypeAlias = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=MAX_META_KEY), AfterValidator(_is_not_reserved)
+]
+
+
 class Service(Record):
     """What the service catalog has of a node."""
 
     node_id: UUID
     name: Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")]
-    tags: tuple[str, ...] = ()
-    meta: Annotated[
-        dict[Annotated[str, _is_short(MAX_META_KEY)], Annotated[str, _is_short(MAX_META_VALUE)]],
-        Field(max_length=MAX_META),
-    ] = {}
+    tags: tuple[Annotated[str, AfterValidator(_is_encodable)], ...] = ()
+    meta: Annotated[dict[MetaKey, Annotated[str, _is_short(MAX_META_VALUE)]], Field(max_length=MAX_META)] = {}
+
+
+def checked_service(service: Service) -> Service:
+    """Raises `CatalogRefused` for what no catalog may have, however it was made.
+
+    Before it is sent: Consul accepts malformed names, and answers metadata that it does not like as if it had failed.
+    """
+    try:
+        return Service.model_validate(service.model_dump())
+    except (ValidationError, PydanticSerializationError, UnicodeEncodeError):
+        raise CatalogRefused("a service has a name, tag or metadata that no catalog accepts") from None
 
 
 class NodeDescription(Record):
@@ -141,8 +186,14 @@ class Renewal(Record):
     deadline: AwareDatetime
 
 
+class TableSummary(Record):
+    # Projections by state.
+    states: dict[str, int] = {}
+    oldest_deadline: AwareDatetime | None = None
+
+
 class ServiceCatalog(Protocol):
-    """Raises `CatalogUnavailable`."""
+    """Raises `CatalogUnavailable` and `CatalogRefused`, with texts that show no value and nothing of an answer."""
 
     async def register(self, service: Service) -> None:
         """Add the service, or replace what is there under its node id."""
@@ -152,19 +203,24 @@ class ServiceCatalog(Protocol):
         """Succeeds if it is not there, too."""
         ...
 
-    async def services(self) -> list[Service]:
-        """All of them, ordered by node id."""
+    def services(self) -> AsyncIterator[Sequence[Service]]:
+        """All of them in pages, ordered by node id, in memory that does not grow with their number.
+
+        It raises rather than to end early: what was not listed is not there.
+        """
         ...
+
+    async def close(self) -> None: ...
 
 
 class ProtocolProjectionReader(Protocol):
-    """Raises `CatalogUnavailable`."""
+    """Raises `CatalogUnavailable` and `CatalogRefused`, with texts that show no value."""
 
     async def read(self, node_id: UUID) -> Projection | None: ...
 
 
 class RegistrationTable(ProtocolProjectionReader, Protocol):
-    """Raises `CatalogUnavailable`."""
+    """Raises `CatalogUnavailable` and `CatalogRefused`, with texts that show no value."""
 
     async def write(self, change: TableChange) -> Projection:
         """Store both rows or neither; returns the projection with its new revision. Raises `RevisionConflict`.
@@ -183,12 +239,14 @@ class RegistrationTable(ProtocolProjectionReader, Protocol):
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> int:
-        """Renew nodes that have a liveness deadline, in one statement; returns how many.
+        """Renew nodes that have a liveness deadline, in one statement; returns how many nodes.
 
-        Ignored are an older epoch, a timestamp that is not newer than the last heartbeat, and an earlier deadline. The
-        revision stays.
+        Ignored are an older epoch, a timestamp that is not newer than the last heartbeat, and a deadline that is not
+        later. Of several renewals of a node the one with the latest deadline counts. The revision stays.
         """
         ...
+
+    async def summary(self) -> TableSummary: ...
 
     async def registrations(self, after: UUID | None, limit: int) -> list[Registration]:
         """A page of the rows for other systems, ordered by node id."""
@@ -197,3 +255,5 @@ class RegistrationTable(ProtocolProjectionReader, Protocol):
     async def projections(self, after: UUID | None, limit: int) -> list[Projection]:
         """A page of the projections, ordered by node id."""
         ...
+
+    async def close(self) -> None: ...

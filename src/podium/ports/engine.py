@@ -15,7 +15,9 @@ from podium.log.events import EventRecord
 from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT, DEFAULT_TENANT, RunId
 from podium.log.payloads import RetriedBy, SignedBy
 from podium.log.plan_refs import PlanRef
+from podium.log.runs import Backpressure
 from podium.log.snapshots import RunStatusSnapshot
+from podium.log.times import Timestamp
 from podium.machine.obligations import Obligation
 from podium.plan.plan import Plan
 
@@ -69,6 +71,22 @@ class RunRequest(msgspec.Struct, frozen=True):
     signed_by: tuple[SignedBy, ...] = ()
     # Also if its plan does not ask for it.
     needs_approval: bool = False
+    # Of a published plan: who approved it, with its hash. Then no run of it has to be approved.
+    plan_approved_by: str | None = None
+    # Of the caller: a second request with the same one is the same run, or is refused if it asks for something else.
+    run_request_id: str | None = None
+    # Instead of those that the plan names.
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    # Whose hosts carry it.
+    pool: str | None = None
+    # By which people find the run again.
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    # Instead of that of the plan.
+    priority: int | None = None
+    # Of a run in a pool: what becomes of it if a limit is reached; DELAY: not before this moment.
+    backpressure: Backpressure = Backpressure.QUEUE
+    start_at: Timestamp | None = None
     # That it was allowed; recorded together with the run.
     audit: "tuple[AuditDraft, ...]" = ()
 

@@ -21,6 +21,8 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, bytes], ...] = ()
     # Milliseconds since 1970, as the bus has it; a topic that was made again has other ones at the same offsets.
     timestamp: int = 0
+    # Whether that is the time at which the bus received it; else a sender chose it.
+    is_timed_by_bus: bool = True
 
     def header(self, name: str) -> str | None:
         """The last one of this name, if it is readable."""
@@ -49,6 +51,10 @@ class EventSource(Protocol):
 
     async def commit(self, messages: Sequence[Incoming]) -> None:
         """The group has done with these and all before them. A partition that was handed to another member is left."""
+        ...
+
+    async def lag(self) -> int | None:
+        """How many messages of the topic the group has not committed, in all partitions; None if that is unknown."""
         ...
 
     async def bury(self, message: Incoming, code: str) -> None:

@@ -9,7 +9,7 @@ every implementation:
 - An event whose key is in the log already is not stored again: its record is returned, marked as a duplicate.
 - Who lost its lease cannot write.
 
-Several processes may use one store at once. Every time that decides something here (leases, claims) is read from
+Several processes may use one store concurrently. Every time that decides something here (leases, claims) is read from
 the store's own clock, never from the caller's.
 
 `tests/unit/test_store_methods.py` lists the methods that no command reaches yet, and the part that each waits for.
@@ -35,6 +35,12 @@ from podium.log.outbox import BusFilter, DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
+from podium.log.workers import PoolLoad, QueuedRun, Worker, WorkerReport
+from podium.ports.access_store import Sessions, Tenants, Tokens
+from podium.ports.changes import ChangeFeed
+from podium.ports.endpoint_store import Endpoints
+from podium.ports.published_plans import PublishedPlans
+from podium.ports.schedule_store import Schedules
 
 if TYPE_CHECKING:
     # Loaded with the first decision.
@@ -61,6 +67,8 @@ class CreatedRun(msgspec.Struct, frozen=True):
 class Claimed(msgspec.Struct, frozen=True):
     run: Run
     lease: Lease
+    # False of a run that has not started and was claimed because of a signal: it may end, but it is not its turn.
+    may_start: bool = True
 
 
 class StartedAttempt(msgspec.Struct, frozen=True):
@@ -78,7 +86,10 @@ class StartedAttempt(msgspec.Struct, frozen=True):
 
 
 class Limit(NamedTuple):
-    """How many runs may have live leases at once. `scope` is one of tenant, project, plan, concurrency."""
+    """How many runs may be in progress concurrently. `scope` is one of tenant, project, plan, concurrency.
+
+    A run is in progress while its lease is live, and while it is parked.
+    """
 
     tenant_id: str
     scope: str
@@ -135,8 +146,10 @@ class EventLog(Protocol):
     ) -> CreatedRun:
         """Make a run with its first events and contents, or return the one that this request made before.
 
-        The same request id with another plan or other inputs raises `RunRequestConflict`. With REJECT, a limit
-        that is reached raises `RunRefused`. `audit` is recorded with the run, and not again for the same request.
+        The same request id with another plan or other inputs raises `RunRequestConflict`; if its run was removed and
+        they cannot be compared any more, `RunRequestPruned`. With REJECT, a limit
+        that is reached raises `RunRefused`; a run that `is_exclusive` raises `ConcurrencyLimit` if its key is in use.
+        `audit` is recorded with the run, and not again for the same request.
         """
         ...
 
@@ -238,7 +251,7 @@ class Contents(Protocol):
 
 
 class Leases(Protocol):
-    """Ownership of runs and attempts; and, because a slot belongs to whoever holds a lease, the run queue."""
+    """Ownership of runs and attempts; and, because a slot belongs to the holder of a lease, the run queue."""
 
     async def claim(
         self,
@@ -289,7 +302,7 @@ class Leases(Protocol):
         ...
 
     async def renew(self, lease: Lease, *, ttl: timedelta | None) -> Lease | None:
-        """None if it was lost or has lapsed: its slot may be somebody else's, so it has to be claimed again."""
+        """None if it was lost or has lapsed: its slot may be another owner's, so it has to be claimed again."""
         ...
 
     async def release(self, lease: Lease) -> None: ...
@@ -308,7 +321,7 @@ class Leases(Protocol):
     async def claim_next(self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL) -> Claimed | None:
         """Take the run of an engine that is to start next, with its lease; None if none may start now.
 
-        Only runs that wait in the queue, whose time has come and for which every limit has room. FIFO within
+        Only runs in no pool that wait in the queue, whose time has come and for which every limit has room. FIFO within
         priority; between tenants the one that has had fewest and longest ago. Two callers never get the same run.
         """
         ...
@@ -316,12 +329,106 @@ class Leases(Protocol):
     async def claim_lapsed(
         self, *, owner: str, ttl: timedelta | None, provider: str = LOCAL
     ) -> Claimed | None:
-        """Take over a started run of an engine whose lease has lapsed or was released; None if there is none."""
+        """Take over a started run of an engine whose lease has lapsed or was released; None if there is none.
+
+        Runs of pools are for `claim_of_pool`.
+        """
+        ...
+
+    async def claim_of_pool(
+        self,
+        pool: str,
+        *,
+        owner: str,
+        ttl: timedelta,
+        limit: int = 1,
+        tenants: frozenset[str] | None = None,
+    ) -> list[Claimed]:
+        """Take runs of a pool with their leases, at most `limit` of them; an empty list if none may continue now.
+
+        `tenants`: only theirs; None: those of all tenants.
+
+        First come started runs that no process holds, unless they are parked; then runs whose time has come or that a
+        signal has woken; then queued runs by the rules of `claim_next`, which never takes a run of a pool. A queued
+        run with a `concurrency_limit` waits while that many open runs with its key in pools are older, or have had
+        their turn; it keeps no run with another key waiting. A parked run continues in the slot that it has kept.
+        """
+        ...
+
+    async def renew_all(self, leases: Sequence[Lease], *, ttl: timedelta) -> list[Lease]:
+        """Renew leases of runs, in one statement. Those that were lost or have lapsed are not in the answer."""
+        ...
+
+    async def park(self, lease: Lease, *, after: int, until: Timestamp | None) -> bool:
+        """Give up a run of a pool until a moment, or until an event is appended to it without a lease.
+
+        It is still in progress: limits count it until it ends.
+
+        False, and nothing has changed, if the lease was lost or `after` is not the run's newest record.
+        """
+        ...
+
+    async def moved(self, heads: Mapping[RunId, int]) -> list[RunId]:
+        """Those of these runs that have a record after the given one."""
         ...
 
     async def set_limit(self, limit: Limit) -> None: ...
 
     async def limits(self, tenant_id: str) -> list[Limit]: ...
+
+    async def remove_limit(self, tenant_id: str, scope: str, name: str) -> bool:
+        """False if it does not exist."""
+        ...
+
+
+class Queues(Protocol):
+    """What waits in pools, for one tenant."""
+
+    async def queued(
+        self, tenant_id: str, pool: str, *, after: str = "", limit: int = 100
+    ) -> list[QueuedRun]:
+        """Runs that wait to be started, in the order in which their tenant's turns take them.
+
+        `after`: the id of the last run of the page before, which may have started since.
+        """
+        ...
+
+    async def queue_position(self, run_id: RunId) -> int | None:
+        """As `QueuedRun` counts; None of a run that does not wait in a pool. Raises `RunNotFound`."""
+        ...
+
+    async def held_back_by(self, run_id: RunId) -> str | None:
+        """The limit that keeps a queued run of a pool from being started now, in words. Raises `RunNotFound`."""
+        ...
+
+    async def open_of_key(self, tenant_id: str, concurrency_key: str) -> list[Run]:
+        """Runs in pools that have not ended and have a limit for this key, oldest first."""
+        ...
+
+    async def pool_loads(self, tenant_id: str) -> list[PoolLoad]:
+        """The pools in which the tenant has open runs, by name."""
+        ...
+
+
+class Workers(Protocol):
+    """What the workers of pools report of themselves. A worker may serve several tenants and belongs to none."""
+
+    async def report_worker(self, report: WorkerReport) -> bool:
+        """A heartbeat; true if an operator has asked for the worker to drain. Workers that have not been seen for a
+        day are forgotten."""
+        ...
+
+    async def workers(self) -> list[Worker]:
+        """By id."""
+        ...
+
+    async def drain_worker(self, worker_id: str) -> bool:
+        """Ask a worker to stop; false if it is not known."""
+        ...
+
+    async def remove_worker(self, worker_id: str) -> None:
+        """It has stopped."""
+        ...
 
 
 class WakeUps(Protocol):
@@ -339,6 +446,10 @@ class Snapshots(Protocol):
 
     async def load_summary(self, run_id: RunId) -> RunSummary | None: ...
 
+    async def load_summaries(self, run_ids: Sequence[RunId]) -> list[RunSummary]:
+        """Of these runs those that have one, in no order; for lists."""
+        ...
+
     async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
         """Steps by path, for pages."""
         ...
@@ -349,7 +460,7 @@ class Snapshots(Protocol):
 
 
 class Checkpoints(Protocol):
-    """What runs had come to, as their drivers saved it: a cache of the log, checked by whoever reads it."""
+    """What runs had come to, as their drivers saved it: a cache of the log, checked when it is read."""
 
     async def save_checkpoint(self, run_id: RunId, checkpoint: Checkpoint) -> None:
         """Keep it, unless the run has one that covers more. Raises `RunNotFound`."""
@@ -381,7 +492,7 @@ class Outbox(Protocol):
         ...
 
     async def delivered(self, claim: OutboxClaim, through_seq: int) -> bool:
-        """Remove what was delivered and give the line up; False if the claim was lost meanwhile."""
+        """Remove what was delivered and give the line up; False if the claim was lost."""
         ...
 
     async def failed(self, claim: OutboxClaim, error: str, *, retry_in: timedelta | None) -> bool:
@@ -424,9 +535,29 @@ class Maintenance(Protocol):
 
 
 class Store(
-    EventLog, AuditLog, Contents, Leases, WakeUps, Snapshots, Checkpoints, Outbox, Maintenance, Protocol
+    EventLog,
+    ChangeFeed,
+    AuditLog,
+    Contents,
+    Leases,
+    Queues,
+    Workers,
+    WakeUps,
+    Snapshots,
+    Checkpoints,
+    Outbox,
+    Schedules,
+    Endpoints,
+    Tokens,
+    Sessions,
+    Tenants,
+    Maintenance,
+    Protocol,
 ):
-    """All of it, as one place keeps it. `runs` is the part for tenants."""
+    """All of it, as one place keeps it. `runs` and `plans` are the parts for tenants."""
 
     @property
     def runs(self) -> TenantRuns: ...
+
+    @property
+    def plans(self) -> PublishedPlans: ...

@@ -46,7 +46,10 @@ class Alerting:
         self._hook(run_id, alert)
         return True
 
+    def notify(self, alert: Alert) -> None:
+        """An alert that concerns no single run goes to the hook alone."""
+        self._hook(None, alert)
+
     def lag_is_high(self, seconds: float) -> None:
-        """Lag concerns the projector, not a run: it goes to the hook alone."""
         message = f"projections are {seconds:.1f} seconds behind the log"
-        self._hook(None, Alert(AlertCode.PROJECTOR_LAG_HIGH, "", message))
+        self.notify(Alert(AlertCode.PROJECTOR_LAG_HIGH, "", message))

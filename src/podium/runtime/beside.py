@@ -7,7 +7,7 @@ a task there that completed keeps its result, also if it was still running when 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Final, TypeAlias
 
 from podium.log.events import EventRecord, EventType
@@ -136,10 +136,13 @@ def completed_beside(
     """Of one path: the attempt that a rerun starts, and the completion that answers it.
 
     `reached`: the number of the event with which the step itself was reached. Attempts that had ended until then are
-    taken over with their numbers. Later tries of one visit are answered at once: nothing fails or is waited for again.
+    taken over with their numbers, except for a failure that was repaired later. Later tries of one visit are answered
+    at once: nothing fails or is waited for again.
     """
     ended = [one for one in records if one.event_type in STEP_ENDS]
-    attempt = 1 + max((_number(one) for one in ended if one.run_seq < reached), default=0)
+    repaired = repaired_beside(records, reached, is_same_visit)
+    before = [one for one in ended if one.run_seq < reached and one is not repaired]
+    attempt = 1 + max((_number(one) for one in before), default=0)
     scheduled = {_number(one) for one in records if one.event_type == _STARTED_AGAIN}
     for record, following in zip_longest(ended, ended[1:]):
         if record.run_seq < reached or _number(record) in scheduled or _was_stopped(record):
@@ -151,6 +154,19 @@ def completed_beside(
                 continue
             return  # it failed: from here on it runs again
         attempt += 1
+
+
+def repaired_beside(
+    records: Sequence[EventRecord], reached: int, is_same_visit: IsSameVisit
+) -> EventRecord | None:
+    """Of one path: the failure that it had ended with when the step was reached, if that visit completed later."""
+    ended = [one for one in records if one.event_type in STEP_ENDS]
+    for failed, following in pairwise(ended):
+        if failed.run_seq < reached <= following.run_seq and failed.event_type == EventType.STEP_FAILED:
+            later = (one for one in ended if one.run_seq >= reached)
+            completed = any(one.event_type == EventType.STEP_COMPLETED for one in later)
+            return failed if completed and is_same_visit(failed, following) else None
+    return None
 
 
 def _number(record: EventRecord) -> int:

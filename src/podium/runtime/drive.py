@@ -42,6 +42,7 @@ from podium.runtime.drive_clock import DriveClock
 from podium.runtime.inbox import NUDGE, Inbox, PendingEvent
 from podium.runtime.machine_cache import MachineCache
 from podium.runtime.outages import Outages
+from podium.runtime.reading import READ_BATCH
 from podium.runtime.run_log import LeaseLapsed, RunLog
 from podium.runtime.task_slots import TaskSlots
 from podium.runtime.timers import Timers
@@ -49,6 +50,7 @@ from podium.runtime.view_feed import ViewFeed
 from podium.runtime.world import World
 
 _LOOK_SECONDS: Final = 0.1
+NEVER_DUE: Final = "9999-12-31T23:59:59.999999Z"
 # While the store is away.
 _LOOK_AGAIN_SECONDS: Final = 0.5
 # So that one commit does not grow without end while its caller waits.
@@ -66,7 +68,7 @@ class Driver:
         self._inbox = Inbox()
         self._log = RunLog(identity, fence, world, self._outages)
         self._slots = TaskSlots(plan.workflow.max_parallel)
-        self._timers = Timers(self._clock, self.submit)
+        self._timers = Timers(self._clock, self._inbox.submit)
         self._feed = ViewFeed(identity.run_id, world)
         self._actions = Actions(world, self._inbox, self._slots, self._timers, self._feed)
         self.machine = Machine(plan)
@@ -75,6 +77,11 @@ class Driver:
         self._driving = False
         self._cache = MachineCache(plan, world, self._slots, self._feed)
         self._leaves = False
+        # The first records of the log, if they were read before.
+        self._prefetched: list[EventRecord] = []
+        # Methods of its parts, not of its own: what holds on to them does not hold the driver, which is so freed at
+        # the end of the run without the garbage collector.
+        self.is_leased = self._slots.is_leased
         self.begin_reclaiming = self._log.begin_reclaiming
         self.end_reclaiming = self._log.end_reclaiming
         self.flush_views = self._feed.flush
@@ -97,6 +104,27 @@ class Driver:
         """Something has happened; it is recorded in its turn."""
         self._inbox.submit(pending)
 
+    def nudge(self) -> None:
+        """There is something new in the log."""
+        self._inbox.submit(NUDGE)
+
+    @property
+    def is_driving(self) -> bool:
+        """Whether it has read the log to its end once."""
+        return self._driving
+
+    @property
+    def wakes_at(self) -> Timestamp | None:
+        """When the first timer of a run is due that only waits; `NEVER_DUE` if it waits for a person alone.
+
+        None while something moves: a task, a question, or what is about to be recorded.
+        """
+        if self._inbox or self.running or self.machine.terminal or self.machine.root is None:
+            return None
+        owed = self.machine.outstanding()
+        due = [command.due for command in owed if isinstance(command, SetTimer)]
+        return min(due, default=NEVER_DUE) if len(due) == len(owed) else None
+
     def revoke(self, reason: Exception) -> None:
         """The lease is gone: stop without writing anything more."""
         self._lost = reason
@@ -111,10 +139,6 @@ class Driver:
         """The lease was renewed, and with it the slot."""
         self._slots.leased_until = until
         self.suspend(suspended=False)
-
-    def is_leased(self) -> bool:
-        """Whether the run certainly is this driver's."""
-        return not self._slots.is_lapsed
 
     def suspend(self, *, suspended: bool) -> None:
         """Start no task, until the run has a slot again."""
@@ -143,7 +167,7 @@ class Driver:
         last = await self._catch_up()
         self._feed.open_to_observers()
         self._driving = True
-        watching = asyncio.create_task(self._watch())
+        watching = asyncio.create_task(self._watch()) if self._world.watches_log else None
         try:
             if not self.machine.terminal:
                 last = await self._retry_on_conflict(self._start_again) or last
@@ -157,10 +181,11 @@ class Driver:
             return last
         finally:
             self._feed.flush()
-            watching.cancel()
             self._timers.keep_only(())
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
+            if watching is not None:
+                watching.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await watching
             if self._world.checkpoints is not None:
                 await self._world.checkpoints.close()
 
@@ -273,7 +298,14 @@ class Driver:
 
     # --- folding the log --------------------------------------------------------------------------
 
+    def prefetch(self, records: list[EventRecord]) -> None:
+        """The log as it was a moment ago, from its start; it is not read again."""
+        self._prefetched = records
+
     async def _read_next(self) -> list[EventRecord]:
+        if self._prefetched:
+            records, self._prefetched = self._prefetched, []
+            return [record for record in records if record.run_seq > self.machine.last_seq]
         return await self._log.read(self.machine.last_seq, self._feed.shown if self._driving else None)
 
     async def _fold(self, record: EventRecord) -> list[Command]:
@@ -286,10 +318,13 @@ class Driver:
     async def _catch_up(self) -> EventRecord | None:
         """Fold what is in the log; returns the last record."""
         last: EventRecord | None = None
+        was_prefetched = bool(self._prefetched)
         while records := await self._read_next():
             for record in records:
                 await self._fold(record)
             last = records[-1]
+            if was_prefetched and len(records) < READ_BATCH:
+                break
         self._clock.advance_to(self.machine.now)
         self._cache.keep_if_due(self.machine)
         return last

@@ -6,8 +6,13 @@ from podium.errors import PodiumError
 
 _MODULES: Final = {
     "conductor": ("httpx2",),
+    "consul": ("httpx2",),
     "http": ("httpx2", "httpcore2"),
     "kafka": ("confluent_kafka",),
+    "metrics": ("prometheus_client",),
+    "otel": ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+    "schedules": ("cronsim",),
+    "server": ("litestar", "uvicorn"),
     "signing": ("cryptography",),
     "temporal": ("temporalio",),
 }

@@ -20,6 +20,7 @@ _PARTS: Final = 6
 # Between the name of an engine and its workflow. No host has it in its name.
 _OF_ENGINE: Final = "/"
 _STOPPED: Final = "Tt"
+_POOL: Final = "pool"
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -40,6 +41,11 @@ def workflow_owner(provider: str, workflow_id: str) -> str:
     return f"{provider}{_OF_ENGINE}{workflow_id}"
 
 
+def pool_owner(pool: str) -> str:
+    """A name for the hosts of a pool."""
+    return f"{_POOL}{_OF_ENGINE}{pool}"
+
+
 def holder_of(owner: str) -> Holder | None:
     """None if the owner does not name a process."""
     if _OF_ENGINE in owner:
@@ -54,6 +60,8 @@ def describe(owner: str) -> str:
     holder = holder_of(owner)
     if holder is None:
         provider, is_workflow, workflow_id = owner.partition(_OF_ENGINE)
+        if provider == _POOL and is_workflow:
+            return f"the hosts of pool {workflow_id!r}"
         return f"{provider.title()} workflow {workflow_id!r}" if is_workflow else f"the holder {owner!r}"
     frozen = ", which is stopped (`kill -CONT` lets it continue)" if is_stopped(owner) else ""
     return f"process {holder.pid} on {holder.host}{frozen}"

@@ -48,7 +48,7 @@ class LeaseKeeper:
         while True:
             await self._pause()
             try:
-                if not await self._renew(driver) and not await self._claim_again(driver):
+                if not await self._renew(driver) and not await self.claim_again(driver):
                     return
             except PodiumError:
                 continue  # the store is away; the lease itself says how long that may last
@@ -63,6 +63,11 @@ class LeaseKeeper:
     def _from_now(self) -> float:
         return asyncio.get_running_loop().time() + self._ttl.total_seconds()
 
+    def renewed(self, lease: Lease, driver: Driver, until: float) -> None:
+        """A host has renewed it, together with others. `until`: by the clock of the loop."""
+        self.lease = lease
+        driver.leased_until(until)
+
     async def _renew(self, driver: Driver) -> bool:
         if self._is_lapsed:
             return False
@@ -73,7 +78,7 @@ class LeaseKeeper:
             driver.leased_until(until)
         return renewed is not None
 
-    async def _claim_again(self, driver: Driver) -> bool:
+    async def claim_again(self, driver: Driver) -> bool:
         """False if another driver has the run."""
         held = await self._store.held_lease(self.lease.run_id)
         if held is None or held.lease.owner != self.lease.owner:

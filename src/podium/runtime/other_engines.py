@@ -8,7 +8,7 @@ from podium.errors import PodiumError
 from podium.log.engines import LOCAL
 from podium.log.runs import Run
 from podium.log.transitions import TERMINAL
-from podium.runtime.holders import describe, workflow_owner
+from podium.runtime.holders import describe, pool_owner, workflow_owner
 
 
 class OtherEngine(PodiumError):
@@ -32,7 +32,8 @@ class OtherEngine(PodiumError):
 
 
 def is_elsewhere(run: Run) -> bool:
-    return run.provider != LOCAL
+    """Whether other processes than its starter's carry it: workers of another engine, or hosts of a pool."""
+    return run.provider != LOCAL or run.pool is not None
 
 
 def check_local(run: Run) -> None:
@@ -42,7 +43,9 @@ def check_local(run: Run) -> None:
 
 
 def owner_of(run: Run) -> str:
-    """What holds the lease of a run of another engine."""
+    """What carries a run that is elsewhere; of another engine, what holds its lease."""
+    if run.pool is not None:
+        return pool_owner(run.pool)
     if run.engine is None:
         return LOCAL
     return workflow_owner(run.engine.provider, run.engine.workflow_id)

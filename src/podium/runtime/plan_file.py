@@ -56,13 +56,13 @@ async def load_hashed_plan(contents: Contents, directory: RunDirectory, run: Run
     """The same, with the SHA-256 of its bytes."""
     content = await plan_content(contents, directory, run)
     actual = sha256(content).hexdigest()
-    if run.plan_sha256 and actual not in await accepted_hashes(contents, directory, run):
+    if run.plan_sha256 not in ("", actual) and actual not in await accepted_hashes(contents, directory, run):
         if run.needs_approval:
             raise PlanNotApproved(run.identity.run_id, run.plan_sha256, actual)
         raise PlanMissing(
             f"{directory.plan} is not the plan that run {run.identity.run_id!r} was created with"
         )
-    return _read(content), actual
+    return read_content(content), actual
 
 
 async def plan_content(contents: Contents, directory: RunDirectory | None, run: Run) -> bytes:
@@ -85,7 +85,7 @@ async def load_source(contents: Contents, directory: RunDirectory, run: Run) -> 
 
 
 @lru_cache(maxsize=8)
-def _read(content: bytes) -> Plan:
+def read_content(content: bytes) -> Plan:
     """Many runs of one plan share it, and what follows from it."""
     return read_plan(content)
 

@@ -41,7 +41,24 @@ class Recorder:
         set_wake_ups: Sequence[WakeUp] = (),
         drop_wake_ups: Sequence[str] = (),
     ) -> tuple[AppendedEvent, ...]:
-        """Record events; raises `StoreUnavailable` when the budget is spent."""
+        """Record events; raises `StoreUnavailable` when the budget is spent. If a record says something else than the
+        event that was written, an alert is raised."""
+        appended = await self._append(run_id, writes, fence, after, set_wake_ups, drop_wake_ups)
+        if any(one.differs for one in appended):
+            from podium.runtime.differing import alert_about_differences
+
+            await alert_about_differences(self._store, writes, appended)
+        return appended
+
+    async def _append(
+        self,
+        run_id: RunId,
+        writes: Sequence[EventWrite],
+        fence: Fence | None,
+        after: int | None,
+        set_wake_ups: Sequence[WakeUp],
+        drop_wake_ups: Sequence[str],
+    ) -> tuple[AppendedEvent, ...]:
         reason: Exception | None = None
         pause = _FIRST_PAUSE
         try:

@@ -52,7 +52,7 @@ class Reopening:
         self._was_open = was_open or seen.status not in TERMINAL
         self._wanted = wanted
         self._seen = seen
-        self._driver = "another process"
+        self._driver: str | None = None
         self.run_id: RunId = seen.identity.run_id
 
     @property
@@ -71,7 +71,7 @@ class Reopening:
             if run.status not in TERMINAL:
                 await self._note_driver()
             elif self._was_open:
-                raise NotAsDecided(self._ended_elsewhere(run))
+                raise NotAsDecided(await self._ended_elsewhere(run))
             return run
         end = await last_end(self._store, run)
         if end is None or end.run_seq != self._wanted:
@@ -104,10 +104,9 @@ class Reopening:
         if held is not None:
             self._driver = holders.describe(held.lease.owner)
 
-    def _ended_elsewhere(self, run: Run) -> str:
-        message = (
-            f"run {self.run_id!r} was driven by {self._driver} and has ended ({run.status.value.lower()})"
-        )
+    async def _ended_elsewhere(self, run: Run) -> str:
+        driver = self._driver or await self._reopened_by(run) or "another process"
+        message = f"run {self.run_id!r} was driven by {driver} and has ended ({run.status.value.lower()})"
         return (
             message
             if run.status is RunStatus.COMPLETED
@@ -115,7 +114,10 @@ class Reopening:
         )
 
     async def _reopened_elsewhere(self, run: Run) -> str:
-        reopened = await newest(self._store, run, frozenset({EventType.RUN_REOPENED}))
-        by = payload_of(reopened, RunReopened).by if reopened is not None else None
+        by = await self._reopened_by(run)
         now = f"it is now {run.status.value.lower()}"
         return f"run {self.run_id!r} was reopened by {by or 'another process'}, {now}; see `podium why {self.run_id}`"
+
+    async def _reopened_by(self, run: Run) -> str | None:
+        reopened = await newest(self._store, run, frozenset({EventType.RUN_REOPENED}))
+        return payload_of(reopened, RunReopened).by if reopened is not None else None

@@ -1,6 +1,7 @@
 """A machine as the log leaves it: for those who want to know, and drive nothing."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from podium.log.ids import RunId
 from podium.machine import Machine
@@ -9,6 +10,9 @@ from podium.ports.store import Store
 from podium.runtime.checkpoints import machine_of, newest_for
 from podium.runtime.reading import records_of
 from podium.runtime.spilling import Values
+
+# How a machine is found: by replaying the log, or among those that a server keeps.
+MachineOf: TypeAlias = Callable[[Store, RunId, Plan, Callable[[], Values] | None], Awaitable[Machine]]
 
 
 async def replayed(

@@ -36,6 +36,7 @@ from podium.runtime.world import Tasks
 from podium.text import reason_of
 
 if TYPE_CHECKING:
+    from podium.runtime.beside import IsSameVisit
     from podium.runtime.continued import Continued
 
 _ENDS = frozenset({EventType.STEP_COMPLETED, EventType.STEP_FAILED})
@@ -66,10 +67,44 @@ async def results_beside(
     log: EventLog, original: RunId, plan: Plan, step: str
 ) -> dict[tuple[str, int], TaskResult]:
     """What completed beside the step, whenever that was; by the paths that the rerun has for it."""
-    from podium.runtime.beside import beside, completed_beside, same_visits
+    from podium.runtime.beside import completed_beside
+
+    found = await _records_beside(log, original, plan, step)
+    if found is None:
+        return {}
+    return {
+        (path, attempt): TaskResult(EventType.STEP_COMPLETED, {**fields_of(end), "reusedFrom": original})
+        for path, records in found.of_path.items()
+        for attempt, end in completed_beside(records, found.reached, found.is_same_visit)
+    }
+
+
+async def failures_repaired_beside(
+    log: EventLog, original: RunId, plan: Plan, step: str
+) -> frozenset[tuple[str | None, int]]:
+    """The attempts beside the step that had failed when it was reached, and were repaired after that."""
+    from podium.runtime.beside import repaired_beside
+
+    found = await _records_beside(log, original, plan, step)
+    if found is None:
+        return frozenset()
+    failures = [repaired_beside(one, found.reached, found.is_same_visit) for one in found.of_path.values()]
+    return frozenset((one.step_id, one.logical_attempt_id) for one in failures if one is not None)
+
+
+class _Beside(msgspec.Struct):
+    """What is recorded beside a step, by path."""
+
+    of_path: dict[str, list[EventRecord]]
+    reached: int
+    is_same_visit: "IsSameVisit"
+
+
+async def _records_beside(log: EventLog, original: RunId, plan: Plan, step: str) -> _Beside | None:
+    from podium.runtime.beside import beside, same_visits
 
     if beside(plan, step) is None:
-        return {}
+        return None
     continued, reached = await _continued(log, original, step)
     is_beside = beside(plan, continued.uninterrupted(step))
     of_path: dict[str, list[EventRecord]] = {}
@@ -77,12 +112,7 @@ async def results_beside(
         path = record.step_id
         if path is not None and is_beside is not None and is_beside(continued.uninterrupted(path)):
             of_path.setdefault(continued.uninterrupted(path, reached), []).append(record)
-    is_same_visit = same_visits(plan, continued)
-    return {
-        (path, attempt): TaskResult(EventType.STEP_COMPLETED, {**fields_of(end), "reusedFrom": original})
-        for path, found in of_path.items()
-        for attempt, end in completed_beside(found, reached, is_same_visit)
-    }
+    return _Beside(of_path, reached, same_visits(plan, continued))
 
 
 async def _continued(log: EventLog, original: RunId, step: str) -> "tuple[Continued, int]":

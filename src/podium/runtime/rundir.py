@@ -16,7 +16,7 @@ Names and values in paths come from people and programs: every path has to stay 
 import contextlib
 import os
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -43,13 +43,33 @@ class RunDirectory:
     def __init__(self, runs: Path, run_id: str) -> None:
         self.path = runs / run_id
         # For those who may be in another folder.
-        self.absolute = str(self.path.absolute())
-        self.artifacts = self.path / "artifacts"
-        self.logs = self.path / "logs"
-        self.steps = self.path / _STEPS
-        self.outputs = self.path / _OUTPUTS
-        self.payloads = self.path / "payloads"
-        self.worktrees = self.path / "worktrees"
+        self.absolute = str(self.path if self.path.is_absolute() else self.path.absolute())
+
+    # Made when they are asked for: a process with many runs makes one of these for every look at a run.
+
+    @cached_property
+    def artifacts(self) -> Path:
+        return self.path / "artifacts"
+
+    @cached_property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @cached_property
+    def steps(self) -> Path:
+        return self.path / _STEPS
+
+    @cached_property
+    def outputs(self) -> Path:
+        return self.path / _OUTPUTS
+
+    @cached_property
+    def payloads(self) -> Path:
+        return self.path / "payloads"
+
+    @cached_property
+    def worktrees(self) -> Path:
+        return self.path / "worktrees"
 
     @property
     def state(self) -> Path:

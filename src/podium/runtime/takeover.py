@@ -31,6 +31,7 @@ from podium.plan.loading import plan_path, walk
 from podium.plan.plan import Approval, Plan
 from podium.ports.store import EventLog
 from podium.runtime.reading import records_of
+from podium.runtime.reusing import failures_repaired_beside
 from podium.runtime.spilling import Values, spill, whole
 from podium.runtime.writing import foreseen, new_event
 
@@ -109,13 +110,16 @@ class Takeovers:
         return await spill(payload, self._payloads())
 
     async def _before(self, original: Original) -> list[EventRecord]:
-        """What was recorded before the step was first reached."""
+        """What was recorded before the step was first reached, without failures beside it that were repaired later."""
         found: list[EventRecord] = []
         async for record in records_of(self._log, original.run_id):
             if record.step_id == original.step:
                 break
             found.append(record)
-        return found
+        if not any(record.event_type == EventType.STEP_FAILED for record in found):
+            return found
+        repaired = await failures_repaired_beside(self._log, original.run_id, self._plan, original.step)
+        return [one for one in found if _end_of(one) not in repaired]
 
     def _before_other_plans(
         self, records: list[EventRecord], original: Original, takeover: Takeover
@@ -209,6 +213,13 @@ class Takeovers:
         return new_event(
             self._identity, EventType.SIGNAL_ACCEPTED, at, encode_payload(payload), subject=signal_id
         )
+
+
+def _end_of(record: EventRecord) -> tuple[str | None, int] | None:
+    """The attempt that failed with this event, or whose cost it records: who runs it again pays for it again."""
+    if record.event_type == EventType.BUDGET_CHARGED:
+        return fields_of(record).get("stepId"), record.logical_attempt_id
+    return (record.step_id, record.logical_attempt_id) if record.event_type == EventType.STEP_FAILED else None
 
 
 def _recorded_at(record: EventRecord) -> Timestamp:

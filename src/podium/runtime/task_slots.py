@@ -23,6 +23,10 @@ class TaskSlots(TaskQueue):
     def is_lapsed(self) -> bool:
         return asyncio.get_running_loop().time() > self.leased_until
 
+    def is_leased(self) -> bool:
+        """Whether the run certainly is this driver's."""
+        return not self.is_lapsed
+
     def has_room(self) -> bool:
         if self.is_lapsed:
             # This process was frozen: another run may work in the slot. The lease keeper finds out.

@@ -51,5 +51,7 @@ class World(msgspec.Struct):
     outages: Outages | None = None
     # Where values go that are too large for an event; made when the first one comes.
     payloads: Callable[[], Values] | None = None
+    # Whether the driver looks for signals itself. If not, its host does, for all of its runs.
+    watches_log: bool = True
     # Where checkpoints are saved.
     checkpoints: "CheckpointWriter | None" = None

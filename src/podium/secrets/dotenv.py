@@ -6,7 +6,8 @@ r"""Variables in a .env file (`--env-file`).
     KEY="line\nline"          between double quotes \n \r \t \" \\ and \$ are one character each
     EMPTY=
 
-A value is what is written: nothing is substituted, and it ends with its line.
+A value is what is written: nothing is substituted, and it ends with its line. A byte order mark before the first line
+is not part of it.
 """
 
 import re
@@ -51,7 +52,7 @@ def parse_dotenv(text: str, file: str) -> dict[str, str]:
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     # By line feeds alone: `splitlines` would cut a value at rarer characters, such as U+2028.
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):
         stripped = line.strip(" \t\r")
         if stripped and not stripped.startswith("#"):
             yield number, stripped

@@ -5,6 +5,7 @@ PostgreSQL cannot drift apart.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from hashlib import sha256
 from itertools import takewhile
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from podium.errors import (
     BusFilterConflict,
+    ConcurrencyLimit,
     ContentDamaged,
     InvalidEvent,
     PlanNotApproved,
@@ -29,7 +31,7 @@ from podium.log.keys import RUN_SLOT, key_v1, keys_of_other_ends
 from podium.log.leases import AttemptClaim, Fence, attempt_name, may_write
 from podium.log.outbox import BusFilter
 from podium.log.payloads import RunApproved, RunStarted, read_as
-from podium.log.runs import NewRun, Run, RunQuery, request_id_of
+from podium.log.runs import NewRun, Run, request_id_of
 from podium.log.times import Timestamp
 from podium.log.transitions import EXCLUDED_BY, STEP_ENDS, TASK_ENDS, TERMINAL, RunStatus, run_status_after
 from podium.ports.store import AppendedEvent, SlotLine
@@ -326,11 +328,23 @@ def first_row(new: NewRun, now: Timestamp) -> Run:
         metadata=new.metadata,
         plan_ref=new.plan_ref,
         needs_approval=new.needs_approval,
+        pool=new.pool,
+        concurrency_limit=new.concurrency_limit,
+        labels=new.labels,
     )
 
 
 def row_after(row: Run, fresh: Sequence[EventWrite], stored: int, now: Timestamp) -> Run:
     return replace(row, status=status_after(row.status, fresh), head=row.head + stored, updated_at=now)
+
+
+# How long a worker that does not report any more is listed.
+FORGET_WORKER_AFTER: Final = timedelta(days=1)
+
+# When a parked run is due that only an event can wake.
+NEVER: Final = "9999-12-31T23:59:59.999999Z"
+# And one that an event has woken.
+WOKEN: Final = ""
 
 
 def may_start(row: Run, *, now: Timestamp) -> bool:
@@ -353,14 +367,19 @@ def describe_limit(scope: tuple[str, str, str], most: int) -> str:
     return f"the limit of {most} concurrent runs for {kind} {name!r}"
 
 
-def matches(row: Run, query: RunQuery) -> bool:
-    run = row.identity
-    return (
-        query.project_id in (None, run.project_id)
-        and query.environment_id in (None, run.environment_id)
-        and query.plan_id in (None, run.plan_id)
-        and (not query.statuses or row.status in query.statuses)
-        and (query.created_before is None or row.created_at < query.created_before)
+def describe_key(row: Run) -> str:
+    """Of a run that waits for its turn."""
+    return describe_limit(
+        (row.identity.tenant_id, "concurrency", row.concurrency_key or ""), row.concurrency_limit or 0
+    )
+
+
+def refused_by_key(new: NewRun, holders: Sequence[str]) -> ConcurrencyLimit:
+    """An exclusive run, and those that have its key."""
+    return ConcurrencyLimit(
+        f"run {new.identity.run_id!r} was not created: {new.concurrency_limit} at a time may use the concurrency key "
+        f"{new.concurrency_key!r}, held by {', '.join(holders[:3])}; start it again when that run has ended, or set "
+        "`on_conflict: queue` to wait for it"
     )
 
 

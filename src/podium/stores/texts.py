@@ -14,16 +14,19 @@ from podium.errors import InvalidEvent, InvalidId
 from podium.log.checkpoints import Checkpoint
 from podium.log.engines import EngineRunRef
 from podium.log.events import encode_payload
-from podium.log.ids import check_step_id
+from podium.log.ids import check_id, check_step_id
 from podium.log.leases import WakeUp
-from podium.log.runs import NewRun, RunQuery
+from podium.log.runs import NewRun
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import is_timestamp
+from podium.log.workers import WorkerReport
 from podium.ports.store import Limit
 from podium.text import shortened
 
 if TYPE_CHECKING:
     from podium.access.audit import AuditDraft
+    from podium.access.stored_tokens import StoredToken
+    from podium.hooks.endpoint import Endpoint
 
 # Room for the name of an attempt: a step path of 1,024 bytes, a bar and a number.
 _MAX_NAME_BYTES: Final = 1100
@@ -62,9 +65,9 @@ def check_texts_of_run(new: NewRun) -> None:
     if new.engine is not None:
         check_engine(new.engine)
     if new.start_at is not None:
-        _check_moment("start_at", new.start_at)
+        check_moment("start_at", new.start_at)
     if new.created_at is not None:
-        _check_moment("created_at", new.created_at)
+        check_moment("created_at", new.created_at)
 
 
 def check_contents(contents: Iterable[str]) -> None:
@@ -75,18 +78,44 @@ def check_contents(contents: Iterable[str]) -> None:
 def check_wake_ups(wake_ups: Iterable[WakeUp]) -> None:
     for wake_up in wake_ups:
         check_name("the key of a wake-up", wake_up.key)
-        _check_moment("the moment of a wake-up", wake_up.due)
+        check_moment("the moment of a wake-up", wake_up.due)
 
 
 def check_audit(drafts: "Iterable[AuditDraft]") -> None:
     for draft in drafts:
         check_name("the tenant of an audit entry", draft.entry.tenant_id)
-        _check_moment("the moment of an audit entry", draft.entry.at)
+        check_moment("the moment of an audit entry", draft.entry.at)
         if len(encode_payload(draft.entry)) > _MAX_AUDIT_BYTES:
             raise InvalidEvent(
                 f"an audit entry has at most {_MAX_AUDIT_BYTES} bytes; shorten its reason, "
                 f"{_shown(draft.entry.reason or '')}"
             )
+
+
+def check_token(token: "StoredToken") -> None:
+    ids = {"token_id": token.token_id, "tenant_id": token.tenant_id, "the name of a token": token.name}
+    for kind, value in (*ids.items(), *(("project_id", project) for project in token.projects)):
+        check_id(kind, value)
+    check_name("the creator of a token", token.created_by)
+    for moment in (token.created_at, token.expires_at, token.last_used_at):
+        if moment is not None:
+            check_moment("a moment of a token", moment)
+
+
+def check_endpoint(endpoint: "Endpoint") -> None:
+    check_name(f"the tenant of a {endpoint.kind}", endpoint.tenant_id)
+    check_name(f"the name of a {endpoint.kind}", endpoint.name)
+
+
+def check_delivery(hook: str, delivery_id: str) -> None:
+    check_name("hook", hook)
+    check_name("delivery", delivery_id)
+
+
+def check_tenant_change(tenant_id: str, at: str, audit: "Iterable[AuditDraft]") -> None:
+    check_id("tenant_id", tenant_id)
+    check_moment("the moment of a change", at)
+    check_audit(audit)
 
 
 def check_engine(engine: EngineRunRef) -> None:
@@ -107,6 +136,11 @@ def check_limit(limit: Limit) -> None:
     check_name("the name of a limit", limit.name)
 
 
+def check_worker(report: WorkerReport) -> None:
+    for name in (report.worker_id, report.host, report.version, *report.pools, *(report.tenants or ())):
+        check_name("a text of a worker", name)
+
+
 def check_snapshot(summary: RunSummary, steps: Sequence[StepSnapshot]) -> None:
     encode_payload(summary)
     for step in steps:
@@ -119,9 +153,8 @@ def check_checkpoint(checkpoint: Checkpoint) -> None:
     check_name("the plan of a checkpoint", checkpoint.plan_sha256)
 
 
-def cursor_of(query: RunQuery) -> int | None:
+def page_cursor(cursor: str | None) -> int | None:
     """Where a page continues; cursors come from outside and may be anything."""
-    cursor = query.cursor
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 19):
@@ -134,7 +167,7 @@ def readable(text: str) -> str:
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
-def _check_moment(kind: str, value: str) -> None:
+def check_moment(kind: str, value: str) -> None:
     if not is_timestamp(value):
         raise InvalidEvent(f"{kind} {_shown(value)} is not like 2026-01-01T12:00:00.000000Z")
 

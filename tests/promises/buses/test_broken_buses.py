@@ -115,6 +115,16 @@ class ReadsAnything(MemorySource):
         await super().open()
 
 
+class SendsTheLastOnly(MemoryBus):
+    async def send(self, messages: Sequence[Message]) -> None:
+        await super().send(messages[-1:])
+
+
+class CountsWhatItHandedOut(MemorySource):
+    async def lag(self) -> int | None:
+        return len(self._topics.topics[self._topic]) - self._next
+
+
 BROKEN: list[tuple[str, Callable[[], BusWorld]]] = [
     ("events_reach_their_topic_in_order_with_key_and_headers", lambda: memory_world(ReversedBus)),
     (
@@ -152,6 +162,8 @@ BROKEN: list[tuple[str, Callable[[], BusWorld]]] = [
         "a_dead_letter_is_the_message_itself_with_headers_that_say_why_and_from_where",
         lambda: memory_world(source=BuriesOnlyTheKey),
     ),
+    ("messages_of_a_program_are_sent_in_order", lambda: memory_world(SendsTheLastOnly)),
+    ("the_lag_of_a_group_is_what_it_has_not_committed", lambda: memory_world(source=CountsWhatItHandedOut)),
     ("a_topic_that_does_not_exist_is_refused_at_the_start", lambda: memory_world(source=ReadsAnything)),
 ]
 

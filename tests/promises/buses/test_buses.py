@@ -21,6 +21,7 @@ class TestFiles(BusPromises):
         return files_world(tmp_path)
 
 
+@pytest.mark.rule("RB05")
 @pytest.mark.timeout(300, func_only=True)
 class TestKafka(BusPromises):
     @pytest.fixture

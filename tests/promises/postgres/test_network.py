@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from psycopg import AsyncConnection
 
+import podium.postgres
 from podium.errors import StoreUnavailable
-from podium.stores.postgres import PostgresStore, connections
+from podium.stores.postgres import PostgresStore
 from podium.testing.events import event
 from podium.testing.store_promises import R1, started
 from tests.promises.postgres.proxy import Proxy
@@ -121,11 +122,11 @@ def test_a_connection_whose_settings_fail_or_are_cut_short_is_closed(world: Post
             return made[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(connections, "AsyncConnection", SimpleNamespace(connect=connect))
-            patch.setattr(connections, "_SETTINGS", "SELECT 1 / 0, %s, %s")
+            patch.setattr(podium.postgres, "AsyncConnection", SimpleNamespace(connect=connect))
+            patch.setattr(podium.postgres, "_SETTINGS", "SELECT 1 / 0, %s, %s")
             with pytest.raises(StoreUnavailable, match="division by zero"):
                 await store.stats()
-            patch.setattr(connections, "_SETTINGS", "SELECT pg_sleep(10), %s, %s")
+            patch.setattr(podium.postgres, "_SETTINGS", "SELECT pg_sleep(10), %s, %s")
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await store.stats()

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from podium.stores.postgres import PostgresStore
+from podium.stores.postgres.rows import as_text
 
 
 class PostgresWorld:
@@ -35,6 +36,7 @@ class PostgresWorld:
         self.execute(
             f"UPDATE leases SET expires_at = expires_at {past}",
             f"UPDATE outbox_lines SET held_until = held_until {past}, not_before = not_before {past}",
+            f"UPDATE workers SET seen_at = {as_text(f'seen_at::timestamptz {past}')}",
         )
 
     def empty(self) -> None:

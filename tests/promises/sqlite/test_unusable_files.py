@@ -18,7 +18,7 @@ from podium.log.leases import Fence
 from podium.stores.sqlite import SqliteStore
 from podium.testing.events import event, new_run
 from podium.testing.store_promises import R1, TTL, started
-from podium.wiring import UnknownStore, open_store
+from podium.wiring.stores import UnknownStore, open_store
 from tests.promises.sqlite.disks import FailingDisk
 
 UNAVAILABLE, ANOTHER_VERSION, PROBLEMS = 69, 78, 1
@@ -229,7 +229,8 @@ def test_whichever_page_is_damaged_every_answer_is_right_or_says_so_and_the_chec
         noticed += bool(told)
         shutil.rmtree(path.parent)
     assert pages > 30
-    assert noticed > pages / 3
+    # The others belong to tables that these questions do not read: schedules, tokens, plans.
+    assert noticed > 20
 
 
 def test_a_file_with_a_garbage_header_is_refused_and_left_as_it_is(prepared: Prepared) -> None:

@@ -24,7 +24,7 @@ from podium.runtime.tasks.order import TaskResult, completed
 from podium.runtime.timers import Timers
 from podium.runtime.view_feed import ViewFeed
 from podium.runtime.world import World
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 from tests.unit.driving.scripted import TTL, Scripted, ScriptedTasks, WallClock, memory, signal
 from tests.unit.machine.hosting import plan_of
 
@@ -194,7 +194,7 @@ def test_a_signal_costs_the_same_in_a_long_run(monkeypatch: pytest.MonkeyPatch) 
 _SENDER = """
 import asyncio, random, sys
 from podium.log.ids import RunId
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 from tests.unit.driving.scripted import Scripted, signal
 from tests.unit.machine.hosting import plan_of
 

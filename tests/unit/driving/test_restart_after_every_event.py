@@ -12,7 +12,7 @@ from podium.log.ids import RunId
 from podium.machine import Machine
 from podium.ports.store import Store
 from podium.testing.engine_promises import canonical, problems_of
-from podium.wiring import open_store
+from podium.wiring.stores import open_store
 from tests.unit.driving.corpus import CORPUS, plan_named
 from tests.unit.driving.scripted import Scripted, ScriptedTasks, memory
 

@@ -30,7 +30,7 @@ def test_a_run_that_waits_for_a_person_is_given_back_with_its_lease_parked(tmp_p
     in_place(tmp_path, scenario)
 
 
-@pytest.mark.rule("CN21")
+@pytest.mark.rule("CN07", "CN21")
 def test_a_signal_between_the_last_decision_and_the_parking_is_not_left_waiting(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         place.store.on_park = place.send_signal
@@ -40,7 +40,7 @@ def test_a_signal_between_the_last_decision_and_the_parking_is_not_left_waiting(
     in_place(tmp_path, scenario)
 
 
-@pytest.mark.rule("CN21")
+@pytest.mark.rule("CN07", "CN21")
 def test_a_signal_while_the_server_is_told_is_not_left_waiting(tmp_path: Path) -> None:
     async def scenario(place: Place) -> None:
         place.server.on_give_back = place.send_signal

@@ -42,7 +42,7 @@ class Site:
         return self.nudged
 
 
-@pytest.mark.rule("G42")
+@pytest.mark.rule("G42", "CN07")
 def test_a_nudge_is_repeated_while_the_wake_up_is_there() -> None:
     site = Site(("a", "1"))
     assert site.look(0, 0.25) == ["a", "a"]

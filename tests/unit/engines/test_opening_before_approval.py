@@ -25,7 +25,7 @@ from podium.ports.store import Contents
 from podium.runtime.writing import new_event
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
-from podium.wiring import local_engine
+from podium.wiring.engines import local_engine
 
 R1 = RunId("r1")
 ENGINE = TemporalRunRef(namespace="default", workflow_id="podium-r1", run_id=R1, task_queue="q")

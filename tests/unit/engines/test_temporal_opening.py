@@ -20,7 +20,7 @@ from podium.ports.engine import RunRequest
 from podium.ports.store import Store
 from podium.runtime.holders import workflow_owner
 from podium.stores.sqlite import SqliteStore
-from podium.wiring import plan_loader
+from podium.wiring.plans import plan_loader
 from tests.unit.runtime.working import local_parts
 
 _RUN = RunId("r1")

@@ -1132,6 +1132,21 @@ def test_a_reopened_run_goes_on_where_its_verdict_fell(how: str) -> None:
 
 
 @pytest.mark.rule("G51")
+@pytest.mark.parametrize("how", ["RunCancelled", "RunFailed"])
+def test_a_run_that_ended_before_its_start_still_has_to_start_when_it_is_reopened(how: str) -> None:
+    """Row 10."""
+    host = Host(plan(task("a")))
+    if how == "RunCancelled":
+        host.signal("CANCEL")
+    else:
+        host.append(EventType.RUN_FAILED, None, 1)
+    assert host.machine.terminal
+    host.append(EventType.RUN_REOPENED, None, 2)
+    assert [one.kind for one in host.machine.obligations()] == ["start"]
+    assert host.start().run().ended == "Completed"
+
+
+@pytest.mark.rule("G51")
 def test_a_completed_run_is_not_reopened() -> None:
     """Row 48."""
     host = Host(plan(task("a"))).run()

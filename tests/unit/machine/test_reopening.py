@@ -7,7 +7,7 @@ import pytest
 from podium.log.events import EventType
 from podium.machine.commands import RunTask
 from podium.machine.obligations import Obligation
-from podium.plan.plan import Retry
+from podium.plan.plan import End, Error, Handlers, Retry
 from tests.unit.machine.building import agent, call, for_each, parallel, plan, ref, task, workflow
 from tests.unit.machine.hosting import Host, replayed, restored
 
@@ -174,6 +174,22 @@ def test_of_a_finally_that_failed_only_what_failed_runs_again() -> None:
     assert host.ended == "Completed"
     tasks = ran(host)
     assert tasks == ["a#1", "_finally/f#1", "_finally/g#1", "_finally/h#1", "_finally/g#2"]
+
+
+@pytest.mark.parametrize("ended_by", [Error("text"), End()])
+def test_a_finally_that_was_ending_when_it_was_cancelled_is_continued(ended_by: Error | End) -> None:
+    """A handler ended the list, and two cancels came while another branch was being stopped because of that."""
+    branches = (task("f"), task("g", on=Handlers(success=ended_by)))
+    host = Host(plan(task("a"), cleanup=(parallel("p", *branches), task("h")))).start()
+    host.end("a")
+    host.end("_finally/p/g")
+    for _ in range(2):
+        host.signal("CANCEL")
+    host.end("_finally/p/f")
+    reopen(host).run()
+    assert host.ended == ("Completed" if isinstance(ended_by, End) else "Failed"), host.events()
+    # It did not wait for the limit of `finally`.
+    assert EventType.TIMER_FIRED not in [record.event_type for record in host.log]
 
 
 def test_an_end_that_comes_while_a_run_is_paused_and_cancelled_is_kept() -> None:

@@ -76,6 +76,11 @@ class Ended:
     def output(self, step: str) -> Any:
         return self.payloads("StepCompleted", step)[-1]["json"]
 
+    def messages(self, step: str) -> list[dict[str, Any]]:
+        """What the step published."""
+        messages: list[dict[str, Any]] = self.payloads("StepCompleted", step)[-1].get("publishes", [])
+        return messages
+
     def error(self, step: str) -> dict[str, Any]:
         error: dict[str, Any] = self.payloads("StepFailed", step)[-1]["error"]
         return error
@@ -88,10 +93,12 @@ class Host:
     folder: Path
     classes: Sequence[NodeClass] = ()
     ports: dict[Any, object] = field(default_factory=dict)
+    environment_id: str = "local"
+    project_id: str = "default"
 
     def __post_init__(self) -> None:
         self.clock = LoopClock()
-        self.registry = NodeRegistry(self.classes, ports=self.ports)
+        self.registry = NodeRegistry(self.classes, ports=lambda: self.ports)
         self.runtime = NodeRuntime(self.registry, self.clock)
         self._count = 0
 
@@ -104,7 +111,12 @@ class Host:
         reading = compile_contract(text.encode(), "c.yaml", self.registry)
         assert reading.plan is not None, [str(one) for one in reading.diagnostics]
         request = RunRequest(
-            reading.plan, {"event": event or {}}, workspace=self.folder, run_id=f"run-{self._count}"
+            reading.plan,
+            {"event": event or {}},
+            workspace=self.folder,
+            run_id=f"run-{self._count}",
+            environment_id=self.environment_id,
+            project_id=self.project_id,
         )
         run_id = await engine.create(request)
 

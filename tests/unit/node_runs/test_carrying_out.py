@@ -24,8 +24,8 @@ from podium.nodes.breaker import CLOSED
 from podium.nodes.contract import read_contract
 from podium.nodes.enums import EnumActionType
 from podium.plan.plan import Block, Node, Step, Workflow
-from podium.runtime.drive import Driver
 from podium.runtime.rundir import RunDirectory
+from podium.runtime.task_slots import TaskSlots
 from podium.runtime.tasks.host import TaskHost
 from podium.runtime.tasks.nodes import NodeTasks
 from podium.runtime.tasks.order import CancelToken, TaskOrder, TaskResult
@@ -330,7 +330,7 @@ def test_a_driver_without_its_lease_does_not_act(tmp_path: Path, monkeypatch: py
         calls.append(context.attempt)
 
     lapsed = iter([False, True])
-    monkeypatch.setattr(Driver, "is_leased", lambda self: next(lapsed))
+    monkeypatch.setattr(TaskSlots, "is_leased", lambda self: next(lapsed))
     ended = run(tmp_path, contract("{node_id: act, node_type: effect}"), effect("act", act))
     assert ended.error("act")["code"] == "LEASE_EXPIRED"
     assert (ended.run.exit_code, calls) == (0, [2])

@@ -156,7 +156,7 @@ def test_an_effect_is_async_and_may_have_ports() -> None:
             return data
 
     clock = LoopClock()
-    assert NodeRegistry([Clocked], ports={Clock: clock}).instance("effect", "clocked").clock is clock
+    assert NodeRegistry([Clocked], ports=lambda: {Clock: clock}).instance("effect", "clocked").clock is clock
     with pytest.raises(NodeNotAvailable, match="needs clock, which this process does not provide"):
         NodeRegistry([Clocked]).instance("effect", "clocked")
 

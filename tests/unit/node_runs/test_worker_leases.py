@@ -41,3 +41,22 @@ def test_a_worker_without_its_lease_does_not_act(tmp_path: Path, monkeypatch: py
     error = end["error"]
     assert isinstance(error, dict)
     assert (error["code"], error["retryable"]) == ("LEASE_EXPIRED", True)
+
+
+@pytest.mark.rule("RO05")
+def test_an_action_whose_end_another_process_has_recorded_is_not_carried_out_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with started_run(tmp_path, contract=CONTRACT) as run:
+            order = run.order("receive_event", values=[(["inputs", "event"], {"item": "tea"})])
+            ends = []
+            # Each worker remembers nothing of the other: the log has what was carried out.
+            for event in ({"item": "tea"}, {"item": "milk"}):
+                worker = run.worker()
+                again = msgspec.structs.replace(order, values=[(["inputs", "event"], event)])
+                ends.append((await worker.perform(again, run.lease.fence)).end)
+                await worker.close()
+            assert ends[0] is not None
+            assert ends[0] == ends[1]
+            assert msgspec.to_builtins(ends[1].payload["json"])["event"] == {"item": "tea"}
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

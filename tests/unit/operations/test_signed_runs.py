@@ -33,7 +33,7 @@ from podium.runtime.plan_file import PLAN, SIGNATURES
 from podium.runtime.plan_loading import PlanLoader
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
-from podium.wiring import use_case_parts
+from podium.wiring.use_cases import use_case_parts
 
 KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 STRANGER = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(32)))

@@ -126,6 +126,7 @@ def test_every_event_of_the_specification_has_its_topic() -> None:
     }
 
 
+@pytest.mark.rule("RS05")
 def test_intents_are_discriminated_by_kind() -> None:
     assert ModelConsulRegistrationIntent.model_fields["kind"].default == "consul"
     assert ModelPostgresUpsertIntent.model_fields["kind"].default == "postgres"
@@ -247,6 +248,30 @@ WRONG = [
         "E303 'node_version' is 1.0.1, but node",
     ),
     Wrong(
+        "event_type: RuntimeTick, handling: overdue, max_batch: 500",
+        "event_type: RuntimeTick",
+        "RuntimeTick, h",
+        "E303 'RuntimeTick' cannot be handled as 'run'",
+    ),
+    Wrong(
+        "handling: batch",
+        "handling: overdue",
+        "batch, max_batch: 500}\n\npub",
+        "E303 'NodeHeartbeatEvent' cannot be handled as 'overdue'",
+    ),
+    Wrong(
+        "cmd.node-registration-acked.v1",
+        "evt.node-introspection.v1",
+        '"{env}.{namespace}.onex.cmd.node-registration-acked',
+        "E407 '{env}.{namespace}.onex.evt.node-introspection.v1' appears twice in 'consumed_events'",
+    ),
+    Wrong(
+        "evt.node-became-active.v1",
+        "evt.node-heartbeat.v1",
+        '"{env}.{namespace}.onex.evt.node-became',
+        "E407 '{env}.{namespace}.onex.evt.node-heartbeat.v1' is consumed too",
+    ),
+    Wrong(
         "max_endpoint_bytes: 512",
         "max_endpoint_bytes: 513",
         "512\n",
@@ -263,12 +288,29 @@ def test_what_does_not_fit_the_graph_is_reported_at_its_position(wrong: Wrong) -
 
 
 @pytest.mark.rule("RG16")
+def test_a_size_of_batches_has_no_effect_on_an_event_that_makes_runs() -> None:
+    given = "event_type: NodeIntrospectionEvent}"
+    (found,) = problems(given, f"{given[:-1]}, max_batch: 9}}")
+    line = place("NodeIntrospectionEvent}").partition(":")[0]
+    assert found.startswith(f"{line}:")
+    assert "E402 'max_batch' has no effect: each event makes a run of its own" in found
+
+
+@pytest.mark.rule("RG16")
 def test_an_intent_without_a_route_and_an_event_without_a_topic_are_reported() -> None:
     found = problems("    - {intent: consul.register, step: execute_consul_registration}\n", "")
     assert ["these intents have no route: consul.register" in one for one in found] == [True]
     line = '  - {topic: "{env}.{namespace}.onex.evt.node-became-active.v1", event_type: NodeBecameActive}\n'
     found = problems(line, "")
     assert ["no topic is declared for NodeBecameActive" in one for one in found] == [True]
+    found = problems(
+        '  - {topic: "{env}.{namespace}.onex.cmd.node-registration-acked.v1", event_type: NodeRegistrationAcked}\n',
+        "",
+    )
+    assert [
+        "E401 no topic is declared for NodeRegistrationAcked, which the graph consumes" in one
+        for one in found
+    ] == [True]
 
 
 @pytest.mark.rule("RG16")

@@ -244,6 +244,7 @@ def test_a_refused_update_rejects_a_pending_node_and_leaves_an_active_one_as_it_
         ({"node_version": "1"}, "NODE_VERSION_INVALID"),
         ({"node_role": "a b"}, "NODE_NAME_INVALID"),
         ({"endpoints": {"": "http://a/"}}, "NODE_NAME_INVALID"),
+        ({"endpoints": {"a.b": "http://a/"}}, "NODE_NAME_INVALID"),
         ({"endpoints": {"a": "ftp://a/"}}, "ENDPOINT_INVALID"),
         ({"endpoints": {"a": "http://"}}, "ENDPOINT_INVALID"),
         ({"endpoints": {"a": "http://a:port/"}}, "ENDPOINT_INVALID"),

@@ -12,7 +12,6 @@ from podium.catalogs.memory import MemoryServices, MemoryTable
 from podium.nodes.registration.intake import RunStart, overdue_run, renewals, run_for
 from podium.nodes.registration.models.model_orchestrator_input import RegistrationEvent
 from podium.nodes.registration.reading import CONTRACT, registration_config
-from podium.nodes.registration.topics import TopicSpace
 from podium.ports.catalog import (
     CatalogUnavailable,
     Projection,
@@ -22,6 +21,7 @@ from podium.ports.catalog import (
     ServiceCatalog,
     TableChange,
 )
+from podium.testing.catalog_promises import listed
 from podium.testing.virtual_time import run_virtually
 from tests.unit.node_runs.running import Ended, Host
 from tests.unit.registration.building import ack, at, heartbeat, introspection, node_id, request
@@ -66,9 +66,8 @@ class World:
             ServiceCatalog: self.services,
             RegistrationTable: self.table,
             ProtocolProjectionReader: self.table,
-            TopicSpace: TopicSpace("test", "demo"),
         }
-        self.host = Host(folder, ports=ports)
+        self.host = Host(folder, ports=ports, environment_id="test", project_id="demo")
         self.published: list[dict[str, Any]] = []
 
     async def start(self, run: RunStart) -> dict[str, Any]:
@@ -76,7 +75,8 @@ class World:
         ended = await self.run(run)
         assert ended.run.event_type == "RunCompleted", ended.events[-1]
         output: dict[str, Any] = ended.output("publish_outcome")
-        self.published += output["publishes"]
+        assert "publishes" not in output
+        self.published += ended.messages("publish_outcome")
         outcome: dict[str, Any] = output["outcome"]
         return outcome
 
@@ -122,7 +122,7 @@ def test_a_node_registers_acknowledges_sends_heartbeats_expires_and_registers_ag
             True,
         )
         assert await world.state() == "AWAITING_ACK"
-        assert [one.node_id for one in await world.services.services()] == [node_id()]
+        assert [one.node_id for one in await listed(world.services)] == [node_id()]
         assert [one.status for one in await world.table.registrations(None, 10)] == ["registered"]
         assert world.types() == [
             "NodeRegistrationInitiated", "NodeRegistrationAccepted", "NodeRegistrationResultEvent",
@@ -143,7 +143,7 @@ def test_a_node_registers_acknowledges_sends_heartbeats_expires_and_registers_ag
         assert await world.tick(seconds + 1) == []
         assert [one["status"] for one in await world.tick(seconds + 100)] == ["success"]
         assert await world.state() == "LIVENESS_EXPIRED"
-        assert await world.services.services() == []
+        assert await listed(world.services) == []
         assert [one.status for one in await world.table.registrations(None, 10)] == ["retired"]
         assert world.types() == ["NodeLivenessExpired", "NodeRegistrationResultEvent"]
 
@@ -177,7 +177,7 @@ def test_one_side_that_fails_gives_partial_and_an_overdue_run_repairs_it(world: 
         assert [one["status"] for one in await world.tick((due - at(0)).total_seconds())] == ["success"]
         assert await world.state() == "AWAITING_ACK"
         assert world.types() == ["NodeRegistrationAccepted", "NodeRegistrationResultEvent"]
-        assert len(await world.services.services()) == len(await world.table.registrations(None, 10)) == 1
+        assert len(await listed(world.services)) == len(await world.table.registrations(None, 10)) == 1
 
     run_virtually(whole())
 
@@ -224,7 +224,7 @@ def test_a_request_for_a_known_node_registers_it_again_from_the_projection(world
         await world.services.deregister(node_id())
         outcome = await world.send(request())
         assert outcome["status"] == "success"
-        assert [one.node_id for one in await world.services.services()] == [node_id()]
+        assert [one.node_id for one in await listed(world.services)] == [node_id()]
         assert await world.state() == "AWAITING_ACK"
 
     run_virtually(whole())
@@ -240,7 +240,7 @@ def test_what_a_rule_refuses_is_rejected_and_nothing_is_applied(world: World) ->
         assert world.types() == [
             "NodeRegistrationInitiated", "NodeRegistrationRejected", "NodeRegistrationResultEvent",
         ]  # fmt: skip
-        assert await world.services.services() == []
+        assert await listed(world.services) == []
         assert await world.table.registrations(None, 10) == []
 
     run_virtually(whole())

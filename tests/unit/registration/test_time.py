@@ -1,6 +1,7 @@
 """Time: only `now` decides, and it never goes back."""
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -103,9 +104,19 @@ def test_heartbeats_are_renewed_in_batches_with_the_newest_of_each_node() -> Non
 def test_the_id_of_a_run_request_is_that_of_its_event() -> None:
     one = run_for("NodeRegistrationAcked", ack())
     assert one == run_for("NodeRegistrationAcked", ack())
-    assert one.request_id == f"NodeRegistrationAcked/{node_id()}/{ack().correlation_id}"
+    assert one.request_id == f"NodeRegistrationAcked:{node_id()}:{ack().correlation_id}"
     assert one.concurrency_key == str(node_id())
     due = DueNode(node_id=node_id(), deadline=at(30))
-    early, late = overdue_run(due, at(31), TIME), overdue_run(due, at(99), TIME)
-    assert early.request_id == late.request_id == f"RuntimeTick/{node_id()}/{at(30).isoformat()}"
+    early, late = overdue_run(due, at(31), TIME), overdue_run(due, at(34), TIME)
+    assert early.request_id == late.request_id == f"RuntimeTick:{node_id()}:{at(30).isoformat()}"
     assert early.event["correlation_id"] == late.event["correlation_id"]
+
+
+@pytest.mark.rule("R06")
+def test_a_deadline_that_is_still_there_is_asked_for_again_after_growing_pauses() -> None:
+    due = DueNode(node_id=node_id(), deadline=at(0))
+    ids = [overdue_run(due, at(seconds), TIME).request_id for seconds in range(3600)]
+    starts = [second for second in range(1, 3600) if ids[second] != ids[second - 1]]
+    assert starts[:6] == [5, 15, 35, 75, 155, 315]
+    assert {after - before for before, after in pairwise(starts[5:])} == {320}
+    assert overdue_run(due, at(-1), TIME).request_id == ids[0]

@@ -8,6 +8,7 @@ import pytest
 from podium.errors import StaleFence, StoreUnavailable
 from podium.log.events import EventWrite
 from podium.log.ids import RunId
+from podium.log.payloads import fields_of
 from podium.runtime.recording import Recorder
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
@@ -37,6 +38,29 @@ class StallingStore(MemoryStore):
             raise StoreUnavailable("the disk is full")
         await asyncio.sleep(self.stall)
         return await super().append(*arguments, **keywords)
+
+
+@pytest.mark.rule("G45")
+def test_an_event_with_other_content_than_its_record_raises_one_alert(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        store = MemoryStore(VirtualClock())
+        lease = await started(store)
+        recorder = Recorder(store)
+        await recorder.append(R1, [event("r1", "StepCompleted", "a", output="one")], fence=lease.fence)
+        again = event("r1", "StepCompleted", "a", output="two")
+        for _ in range(3):
+            (kept,) = await recorder.append(R1, [again], fence=lease.fence)
+            assert kept.differs
+        same = event("r1", "StepCompleted", "a", output="one")
+        await recorder.append(R1, [same], fence=lease.fence)
+        alerts = [fields_of(one) for one in await store.read(R1) if one.event_type == "AlertRaised"]
+        assert [(one["code"], one["subject"]) for one in alerts] == [("EVENT_CONTENT_DIFFERS", "3")]
+        assert "StepCompleted of a was written again with other content" in alerts[0]["message"]
+
+    asyncio.run(scenario())
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("write", [START, *CRITICAL], ids=lambda write: write.event_type)

@@ -102,3 +102,18 @@ def test_an_end_between_the_caller_s_look_and_the_engine_s_is_not_the_caller_s()
             await Reopening(failed.store, failed.clock, run, None, was_open=True).check(run)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.rule("G51")
+def test_a_caller_that_never_saw_the_driver_learns_who_had_reopened_the_run() -> None:
+    async def scenario() -> None:
+        failed = Failed()
+        await failed.make()
+        lease = await failed.lease("host:1:2:boot:3:x")
+        await (await failed.reopening()).carry_out(lease)
+        await failed.store.append(R1, [event("r1", "RunFailed", attempt=2)], fence=lease.fence)
+        run = await failed.store.get_run(R1)
+        with pytest.raises(RunLocked, match=r"was driven by process 1 on host and has ended \(failed\)"):
+            await Reopening(failed.store, failed.clock, run, None, was_open=True).check(run)
+
+    asyncio.run(scenario())

@@ -24,7 +24,7 @@ from podium.runtime.attempts import Attempts
 from podium.runtime.hosted_runs import HostedRuns
 from podium.stores.sqlite import SqliteStore
 from podium.stores.sqlite.clock import BootClock
-from podium.wiring import node_runtime
+from podium.wiring.nodes import node_runtime
 
 LEASE = timedelta(seconds=5)
 

@@ -39,6 +39,10 @@ def test_a_line_means_what_it_shows(line: str, value: str) -> None:
     assert parse_dotenv(f"# first\n\n{line}\nLAST=1\n", ".env") == {"KEY": value, "LAST": "1"}
 
 
+def test_a_byte_order_mark_is_not_part_of_the_first_name() -> None:
+    assert parse_dotenv("\ufeffKEY=value\n", ".env") == {"KEY": "value"}
+
+
 def test_every_wrong_line_is_told_with_its_place_and_nothing_of_its_content() -> None:
     lines_in = [
         "GOOD=hunter22",

@@ -167,7 +167,7 @@ class KeptRun:
                 beside.enter_context(_beside(one, loop.lose))
             await loop.read()
             follower = loop.follower
-            if opened.start is not None and not follower.machine.cancelled_before_start:
+            if opened.start is not None and not follower.machine.ends_before_start:
                 follower.submit(EventDraft(EventType.RUN_STARTED, payload=opened.start))
             elsewhere = await self._handed_out.under_way(loop)
             follower.restart(elsewhere)

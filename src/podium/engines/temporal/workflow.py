@@ -77,7 +77,7 @@ class RunWorkflow:
         follower = Follower(machine, opened.identity, parallel_limit(machine.plan, TEMPORAL))
         loop.follow(follower)
         await loop.read()
-        if opened.start is not None and not follower.machine.cancelled_before_start:
+        if opened.start is not None and not follower.machine.ends_before_start:
             follower.submit(EventDraft(EventType.RUN_STARTED, payload=opened.start))
         follower.restart()
         if not await loop.drive():

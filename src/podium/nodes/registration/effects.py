@@ -24,7 +24,6 @@ from podium.nodes.registration.steps import (
     ReceiveInput,
     Reduced,
 )
-from podium.nodes.registration.topics import TopicSpace
 from podium.ports.catalog import (
     NodeDescription,
     Projection,
@@ -53,10 +52,10 @@ class ReceiveIntrospection(NodeEffect):
             "RegistryRequestIntrospectionEvent",
             "NodeRegistrationAcked",
             "RuntimeTick",
-            # In batches, without a run.
             "NodeHeartbeatEvent",
         }
     )
+    handling = {"RuntimeTick": "overdue", "NodeHeartbeatEvent": "batch"}  # noqa: RUF012  a constant
 
     @operation
     async def receive(self, data: ReceiveInput, context: NodeContext) -> Received:
@@ -170,9 +169,8 @@ class PublishOutcome(NodeEffect):
     sections = ("published_events",)
     publishes = frozenset({*EVENT_OF.values(), RESULT})
 
-    def __init__(self, table: RegistrationTable, topics: TopicSpace) -> None:
+    def __init__(self, table: RegistrationTable) -> None:
         self._table = table
-        self._topics = topics
 
     @operation
     async def publish(self, data: PublishInput, context: NodeContext) -> Published:
@@ -181,7 +179,7 @@ class PublishOutcome(NodeEffect):
             row = await self._store(done, context)
         except RevisionConflict:
             done, row = await self._lost(done)
-        topics = {one.event_type: self._topics.topic(one.topic) for one in data.config.published_events}
+        topics = {one.event_type: one.topic for one in data.config.published_events}
         return Published(
             outcome=done.outcome,
             revision=row.revision if row is not None else None,

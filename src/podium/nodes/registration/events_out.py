@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from podium.nodes.publishing import Publication
 from podium.nodes.registration.fsm import EVENT_OF, State
-from podium.nodes.registration.steps import Aggregated, Publication
+from podium.nodes.registration.steps import Aggregated
 from podium.ports.catalog import Projection
 
 RESULT: Final = "NodeRegistrationResultEvent"

@@ -5,7 +5,7 @@ passed. The id of a run request follows from its event, so that a message that c
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -20,6 +20,7 @@ from podium.ports.catalog import DueNode, Renewal
 TICK_REFUSED: Final = "TICK_REFUSED"
 # How far a tick may be ahead of the time at which the broker received it.
 MAX_AHEAD: Final = timedelta(seconds=30)
+_MAX_DOUBLINGS: Final = 6
 # Fixed for ever: the correlation ids of overdue runs are derived from it.
 _OVERDUE: Final = UUID("2b1f6c64-6a0e-5c0f-8f9d-0c7b3d1a5e42")
 
@@ -39,6 +40,8 @@ class RunStart:
     request_id: str
     concurrency_key: str
     event: dict[str, Any]
+    # The trace that it continues.
+    traceparent: str | None = None
 
 
 def run_for(event_type: str, body: RegistrationEvent) -> RunStart:
@@ -48,13 +51,24 @@ def run_for(event_type: str, body: RegistrationEvent) -> RunStart:
         "correlation_id": str(body.correlation_id),
         "body": body.model_dump(mode="json"),
     }
-    return RunStart(f"{event_type}/{body.node_id}/{mark}", str(body.node_id), event)
+    return RunStart(f"{event_type}:{body.node_id}:{mark}", str(body.node_id), event)
 
 
 def overdue_run(due: DueNode, now: datetime, time: TimeInjection) -> RunStart:
-    correlation_id = uuid5(_OVERDUE, f"{due.node_id}/{due.deadline.isoformat()}")
+    """Every tick that finds the deadline asks for the same run. One that is still there is asked for again later."""
+    number = overdue_attempt(now - due.deadline, time.retry)
+    mark = f":{number}" if number else ""
+    correlation_id = uuid5(_OVERDUE, f"{due.node_id}/{due.deadline.isoformat()}{mark}")
     body = NodeOverdue(node_id=due.node_id, correlation_id=correlation_id, now=now, deadline=due.deadline)
-    return run_for(time.source_event, body)
+    start = run_for(time.source_event, body)
+    return replace(start, request_id=f"{start.request_id}{mark}")
+
+
+def overdue_attempt(late: timedelta, retry: timedelta) -> int:
+    """After twice the time each, at most 64 times `retry`: with 5 s, 0 up to 5 s, 1 up to 15 s, 2 up to 35 s."""
+    times = max(0, late // retry)
+    doublings = min((times + 1).bit_length() - 1, _MAX_DOUBLINGS)
+    return doublings + (times + 1 - (1 << doublings)) // (1 << doublings)
 
 
 def renewals(

@@ -1,7 +1,8 @@
 """What the registration workflow consists of: a reducer that decides, effects that act.
 
-They are defined together because one produces what the other consumes: the intents. The projection is read by
-`ProtocolProjectionReader`, a port.
+They are defined together because one produces what the other consumes: the intents. Two more are ports: the
+projection is read by `ProtocolProjectionReader`, and events come and go over `ProtocolEventBus`. No node has the bus:
+what it publishes is stored with the end of its step first.
 
 Thread safety. Implementations of both protocols are shared by everything that runs in a process:
 
@@ -20,9 +21,10 @@ from podium.nodes.intents import ModelConsulRegistrationIntent, ModelPostgresUps
 from podium.nodes.registration.models.model_intent_execution_result import ModelIntentExecutionResult
 from podium.nodes.registration.models.model_orchestrator_input import RegistrationEvent
 from podium.nodes.registration.models.model_reducer_state import ModelReducerState
+from podium.ports.bus import MessageBus as ProtocolEventBus
 from podium.ports.catalog import ProtocolProjectionReader
 
-__all__ = ["ProtocolEffect", "ProtocolProjectionReader", "ProtocolReducer"]
+__all__ = ["ProtocolEffect", "ProtocolEventBus", "ProtocolProjectionReader", "ProtocolReducer"]
 
 
 @runtime_checkable

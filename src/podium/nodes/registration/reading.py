@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from podium.errors import PodiumError
 from podium.nodes.compiling import compile_contract
 from podium.nodes.registration.models.model_orchestrator_config import (
     ModelOrchestratorConfig,
@@ -15,6 +16,13 @@ from podium.nodes.registry import NodeRegistry
 from podium.plan.plan import Node, Plan
 
 CONTRACT: Final = Path(__file__).with_name("contract.yaml")
+_STEPS: Final = (
+    "receive_introspection",
+    "compute_intents",
+    "execute_consul_registration",
+    "execute_postgres_registration",
+    "publish_outcome",
+)
 
 
 @cache
@@ -27,11 +35,28 @@ def registration_plan() -> Plan:
 
 @cache
 def registration_config() -> ModelOrchestratorConfig:
-    """What the nodes of the compiled contract are given, so that what runs and what feeds it agree."""
-    plan = registration_plan()
+    return config_of(registration_plan())
+
+
+class NotRegistration(PodiumError):
+    """A contract that lacks a step of the registration."""
+
+    code = "NOT_REGISTRATION"
+
+
+def config_of(plan: Plan) -> ModelOrchestratorConfig:
+    """What the nodes of a compiled contract are given, so that what runs and what feeds it agree.
+
+    Raises `NotRegistration`.
+    """
     configs = {
         step.step_id: step.body.config for step in plan.workflow.block.steps if isinstance(step.body, Node)
     }
+    missing = [name for name in _STEPS if name not in configs]
+    if missing:
+        raise NotRegistration(
+            f"the contract has no step {', '.join(missing)}; start from the one of this package: {CONTRACT}"
+        )
     reducer = ReducerConfig.model_validate(configs["compute_intents"])
     received = ReceiveConfig.model_validate(configs["receive_introspection"])
     return ModelOrchestratorConfig(

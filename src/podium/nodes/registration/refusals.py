@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from podium.nodes.registration.models.model_orchestrator_config import ReducerRules
 from podium.patterns import lazy_pattern
-from podium.ports.catalog import MAX_META_KEY, NodeDescription
+from podium.ports.catalog import NodeDescription
 
 NODE_TYPE_NOT_ALLOWED: Final = "NODE_TYPE_NOT_ALLOWED"
 NODE_VERSION_INVALID: Final = "NODE_VERSION_INVALID"
@@ -16,6 +16,8 @@ NODE_TOO_LARGE: Final = "NODE_TOO_LARGE"
 
 _VERSION: Final = lazy_pattern(r"[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}([-+][A-Za-z0-9.+-]{1,64})?")
 _NAME: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+# Part of a key of metadata, where the service catalog allows no dot.
+_ENDPOINT_NAME: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _ENDPOINT_PREFIX: Final = "endpoint_"
 
 
@@ -25,7 +27,7 @@ def refusal(node: NodeDescription, rules: ReducerRules) -> str | None:
         return NODE_TYPE_NOT_ALLOWED
     if _VERSION.fullmatch(node.node_version) is None:
         return NODE_VERSION_INVALID
-    if not all(_is_name(name) for name in _names(node)):
+    if not _has_valid_names(node):
         return NODE_NAME_INVALID
     if len(node.endpoints) > rules.max_endpoints or _size(node) > rules.max_content_bytes:
         return NODE_TOO_LARGE
@@ -39,13 +41,11 @@ def endpoint_key(name: str) -> str:
     return f"{_ENDPOINT_PREFIX}{name}"
 
 
-def _names(node: NodeDescription) -> list[str]:
+def _has_valid_names(node: NodeDescription) -> bool:
     given = (node.node_role, node.network_id, node.deployment_id)
-    return [*node.endpoints, *(name for name in given if name is not None)]
-
-
-def _is_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None and len(endpoint_key(name)) <= MAX_META_KEY
+    return all(name is None or _NAME.fullmatch(name) for name in given) and all(
+        _ENDPOINT_NAME.fullmatch(name) for name in node.endpoints
+    )
 
 
 def _is_endpoint(url: str, max_bytes: int) -> bool:

@@ -2,9 +2,10 @@
 
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, JsonValue
+from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from podium.nodes.context import ModelStepResult
+from podium.nodes.publishing import Publication
 from podium.nodes.registration.models.model_intent_execution_result import ModelIntentExecutionResult
 from podium.nodes.registration.models.model_orchestrator_config import (
     EffectConfig,
@@ -123,13 +124,6 @@ class _AfterAggregating(_Step):
 class PublishInput(_Step):
     outputs: _AfterAggregating
     config: PublishConfig
-
-
-class Publication(_Step):
-    topic: str
-    key: str
-    type: str
-    body: dict[str, JsonValue]
 
 
 class Published(_Step):

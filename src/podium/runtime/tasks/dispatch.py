@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import traceback
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from podium.log.ids import RunId
 from podium.machine.commands import Question, RunTask
@@ -32,6 +32,7 @@ from podium.text import typed_reason, without_credentials
 
 if TYPE_CHECKING:
     from podium.ports.provider import Providers
+    from podium.runtime.tasks.nodes import NodeTasks
     from podium.runtime.tasks.python import PythonTasks
     from podium.runtime.tasks.recordings import Recordings
     from podium.runtime.tasks.uploading import ResultUploads
@@ -89,6 +90,8 @@ class RunTasks:
     def start(self, task: RunTask, engine_attempt: int, done: Callable[[TaskResult], None]) -> None:
         order = self._order(task, engine_attempt)
         stopping = CancelToken()
+        if isinstance(task.step.body, Node) and self._start_effect(order, stopping, done):
+            return
         begun = self._begin(order, stopping)
         if isinstance(begun, TaskResult):
             if self._uploads is None:
@@ -97,6 +100,9 @@ class RunTasks:
             begun = _as_awaitable(begun)
         self._stopping[task.path, task.attempt] = stopping
         running = asyncio.create_task(self._perform(order, begun, stopping, done))
+        self._track(running)
+
+    def _track(self, running: "asyncio.Task[Any]") -> None:
         self._tasks.add(running)
         running.add_done_callback(self._tasks.discard)
 
@@ -122,6 +128,8 @@ class RunTasks:
     def _begin(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:
         """The end of an attempt that has nothing to wait for: a function of this process. Else what to wait for."""
         body = order.step.body
+        if isinstance(body, Node):
+            return self._start_node(order, stopping)
         if not isinstance(body, Python) or body.function not in self._host.functions:
             return self._result(order, stopping)
         if self._reuse is not None and not self._reuse.has_no_inputs(order):
@@ -135,6 +143,48 @@ class RunTasks:
                 begun.payload |= self._reuse.facts(order)
             return begun
         return self._with_facts(order, begun)
+
+    def _start_effect(
+        self, order: TaskOrder, stopping: CancelToken, done: Callable[[TaskResult], None]
+    ) -> bool:
+        """Start an effect as one task; False if files belong to its attempt, or it is none."""
+        reuse, body = self._reuse, order.step.body
+        if self._uploads is not None or not isinstance(body, Node) or body.type != "effect":
+            return False
+        if (reuse is not None and not reuse.has_no_inputs(order)) or self._performer(Node) is None:
+            return False
+        visit = (order.path, order.attempt)
+
+        def over(result: TaskResult) -> None:
+            self._stopping.pop(visit, None)
+            if reuse is not None:
+                result.payload |= reuse.facts(order)
+            done(self._for_the_log(result, order))
+
+        self._stopping[visit] = stopping
+        try:
+            running = cast("NodeTasks", self._performers[Node]).start(order, stopping, over)
+        except Exception as defect:
+            over(self._failed_by(defect, order))
+            return True
+        if running is not None:
+            self._track(running)
+        return True
+
+    def _start_node(self, order: TaskOrder, stopping: CancelToken) -> TaskResult | Awaitable[TaskResult]:
+        performer = self._performer(Node)
+        if performer is None or (self._reuse is not None and not self._reuse.has_no_inputs(order)):
+            return self._result(order, stopping)
+        nodes = cast("NodeTasks", performer)
+        try:
+            result = nodes.result_of(order)
+        except Exception as defect:
+            return self._failed_by(defect, order)
+        if result is None:
+            return self._with_facts(order, nodes.perform(order, stopping))
+        if self._reuse is not None:
+            result.payload |= self._reuse.facts(order)
+        return result
 
     async def _with_facts(self, order: TaskOrder, begun: Awaitable[TaskResult]) -> TaskResult:
         reuse = self._reuse
@@ -288,7 +338,7 @@ class RunTasks:
 
     def ask(self, question: Question) -> bool:
         if question.kind == "env":
-            return bool(self._host.environment.get(question.name) or self._host.secrets.get(question.name))
+            return bool(self._host.readable.get(question.name) or self._host.secrets.get(question.name))
         try:
             return inside(self._host.directory.artifacts, question.name, what="file_exists").exists()
         except PathRefused:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from podium.environment import inheritable, minimal
+from podium.environment import inheritable, minimal, shown
 from podium.errors import PodiumError
 from podium.expressions.evaluate import EvaluationError
 from podium.expressions.templates import render
+from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_PROJECT
 from podium.log.redaction import Redactor
 from podium.plan.plan import Agent, Work
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime.rundir import RunDirectory
 from podium.runtime.tasks.order import TaskOrder
 
@@ -46,6 +48,13 @@ class TaskHost(msgspec.Struct):
     bucket: "RunArtifacts | None" = None
     # The nodes of this process; asked for by the first step that a node carries out.
     nodes: "Callable[[], NodeRuntime] | None" = None
+    # Of the run; topics of contracts are filled in with them.
+    environment_id: str = DEFAULT_ENVIRONMENT
+    project_id: str = DEFAULT_PROJECT
+    # What this process shows of its work.
+    telemetry: Telemetry = SILENT
+    # What children of a worker get of its environment besides the usual variables; None: all of it.
+    shown_variables: frozenset[str] | None = None
 
     @classmethod
     def of(
@@ -68,12 +77,18 @@ class TaskHost(msgspec.Struct):
         redactor = Redactor(values) if values else None
         return cls(directory, workspace, secrets, environment, redactor, functions or {}, bucket, nodes)
 
+    @property
+    def readable(self) -> dict[str, str]:
+        """What workflows and steps other than agents may see of the environment."""
+        return shown(self.environment, self.shown_variables)
+
     def environment_of(self, order: TaskOrder, work: Work) -> dict[str, str]:
         """What the child sees: the runner's environment without secrets, and what the workflow and step add."""
+        is_agent = isinstance(order.step.body, Agent)
         environment = (
-            minimal(self.environment, for_agent=isinstance(order.step.body, Agent))
+            minimal(self.environment, for_agent=is_agent)
             if work.env_policy == "minimal"
-            else dict(self.environment)
+            else shown(self.environment, self.shown_variables, for_agent=is_agent)
         )
         lookup = order.lookup
         for name, text in (*order.workflow.env.items(), *work.env.items()):
@@ -101,7 +116,8 @@ class TaskHost(msgspec.Struct):
 
     def values_of_env(self, allowed: tuple[str, ...], secrets: tuple[str, ...]) -> dict[str, str]:
         """What `${env.X}` means in a step's texts: only what was allowed."""
-        found = {name: self.environment[name] for name in allowed if name in self.environment}
+        known = self.readable
+        found = {name: known[name] for name in allowed if name in known}
         if secrets:
             found |= {name: self.secrets[name] for name in secrets if name in self.secrets}
         return found

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import cached_property
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from pydantic import BaseModel
@@ -29,6 +30,15 @@ _TIMEOUT_MS: Final = (100, 300_000)
 _MAX_RETRIES: Final = 10
 
 
+class _Operation(NamedTuple):
+    """A `WorkflowOperation`; a whole model of it would take as long as all else about a call."""
+
+    metadata: dict[str, Any]
+    workflow_id: UUID
+    operation_id: UUID
+    execution_mode: EnumExecutionMode
+
+
 class NodeCall:
     def __init__(self, order: TaskOrder, body: Node, now: datetime) -> None:
         self.order = order
@@ -38,13 +48,16 @@ class NodeCall:
         self._event: Mapping[str, Any] = event if isinstance(event, dict) else {}
         self._results: Mapping[str, Mapping[str, Any]] = given.get("results", {})
         epoch = given.get("epoch")
+        # How often the step had been carried out when this was decided.
+        self.epoch = epoch if isinstance(epoch, int) else 0
         self.correlation_id = safe_correlation_id(self._event.get("correlation_id"), order.run_id)
-        self.action = self._action(epoch if isinstance(epoch, int) else 0, now)
         self._now = now
         # The attempt has taken longer than it may.
         self.is_late = False
 
-    def _action(self, epoch: int, now: datetime) -> ModelAction:
+    @cached_property
+    def action(self) -> ModelAction:
+        """The order as the specification writes it; made when it is asked for."""
         order, step = self.order, self.order.step
         visit = f"{order.run_id}|{order.path}|{order.attempt}"
         action_type, target = ROUTES[self.body.type]
@@ -61,28 +74,29 @@ class NodeCall:
             priority=self.body.priority,
             timeout_ms=max(_TIMEOUT_MS[0], min(timeout, _TIMEOUT_MS[1])),
             lease_id=uuid5(_LEASES, f"{visit}|{order.engine_attempt}"),
-            epoch=epoch,
+            epoch=self.epoch,
             retry_count=min(step.retry.attempts - 1, _MAX_RETRIES) if step.retry is not None else 0,
             metadata={"correlation_id": self.correlation_id},
-            created_at=now,
+            created_at=self._now,
         )
 
     def context(self) -> NodeContext:
+        order = self.order
+        return NodeContext(
+            self._now, self.correlation_id, order.run_id, order.path, order.attempt, self._facts
+        )
+
+    def _facts(self) -> tuple[ModelAction, Mapping[str, Any]]:
         order, mode = self.order, EnumExecutionMode.SEQUENTIAL
         if order.workflow.max_parallel > 1:
             mode = EnumExecutionMode.PARALLEL
-        # Built without validation: every value is ours.
-        operation = ModelOrchestratorInput.model_construct(
-            workflow_id=_as_uuid(order.run_id),
-            steps=[],
-            operation_id=self.action.action_id,
-            execution_mode=mode,
-            metadata={"workflow_name": order.workflow.name, "correlation_id": self.correlation_id},
+        operation = _Operation(
+            {"workflow_name": order.workflow.name, "correlation_id": self.correlation_id},
+            _as_uuid(order.run_id),
+            self.action.action_id,
+            mode,
         )
-        workflow = _build_workflow_context(operation)
-        return NodeContext(
-            self._now, self.correlation_id, order.run_id, order.path, order.attempt, self.action, workflow
-        )
+        return self.action, _build_workflow_context(operation)
 
     def input(self, operation: Operation) -> BaseModel:
         """Raises `ValidationError`."""

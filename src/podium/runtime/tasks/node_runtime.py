@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import TypeAlias
 
 from podium.nodes.breaker import Breakers
 from podium.nodes.errors import CircuitOpen
@@ -9,6 +11,9 @@ from podium.nodes.registry import NodeRegistry
 from podium.nodes.retrying import is_transient, pause_after
 from podium.plan.plan import Node
 from podium.ports.clock import Clock
+
+# Called after each try, with its start and what it failed with.
+OnTry: TypeAlias = Callable[[datetime, BaseException | None], None]
 
 
 class NodeRuntime:
@@ -30,6 +35,7 @@ class NodeRuntime:
         service: str,
         call: Callable[[], Awaitable[object]],
         is_late: Callable[[], bool] = lambda: False,
+        on_try: OnTry | None = None,
     ) -> object:
         """Call an effect under the breaker of its service, with the tries of its contract.
 
@@ -38,12 +44,12 @@ class NodeRuntime:
         """
         breaker = body.breaker
         if breaker is None:
-            return await self._with_tries(body, call)
+            return await self._with_tries(body, call, on_try)
         admission = self.breakers.admit(service, breaker, self.clock.elapsed())
         if admission == "refused":
             raise CircuitOpen
         try:
-            result = await self._with_tries(body, call)
+            result = await self._with_tries(body, call, on_try)
         except BaseException as error:
             if is_transient(error) or (isinstance(error, asyncio.CancelledError) and is_late()):
                 self.breakers.failed(service, admission, breaker, self.clock.elapsed())
@@ -53,14 +59,26 @@ class NodeRuntime:
         self.breakers.succeeded(service, admission)
         return result
 
-    async def _with_tries(self, body: Node, call: Callable[[], Awaitable[object]]) -> object:
+    async def _with_tries(
+        self, body: Node, call: Callable[[], Awaitable[object]], on_try: OnTry | None
+    ) -> object:
         tries = 0
         while True:
             tries += 1
             try:
-                return await call()
+                return await (call() if on_try is None else self._observed(call, on_try))
             except Exception as error:
                 pause = pause_after(body.retry, tries, error)
                 if pause is None:
                     raise
             await self._sleep(pause)
+
+    async def _observed(self, call: Callable[[], Awaitable[object]], on_try: OnTry) -> object:
+        started_at = self.clock.now()
+        try:
+            result = await call()
+        except BaseException as error:
+            on_try(started_at, error)
+            raise
+        on_try(started_at, None)
+        return result

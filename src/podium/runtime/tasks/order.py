@@ -104,6 +104,10 @@ class CancelToken:
         if self._wake is not None:
             self._wake()
 
+    def on_asked(self, wake: Callable[[], None] | None) -> None:
+        """Called when somebody asks for its end; None once it has ended."""
+        self._wake = wake
+
     async def wait(
         self, *work: "Ending", within: float | None
     ) -> Literal["exited", "cancelled", "timed_out"]:

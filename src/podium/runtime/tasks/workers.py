@@ -101,7 +101,7 @@ class Workers:
     def _marked(self, order: TaskOrder) -> dict[str, str]:
         """So that whoever takes the run up again can find what is left of it."""
         directory = str(self._host.directory.path.absolute())
-        return {**self._host.environment, "PODIUM_RUN_ID": order.run_id, "PODIUM_RUN_DIR": directory}
+        return {**self._host.readable, "PODIUM_RUN_ID": order.run_id, "PODIUM_RUN_DIR": directory}
 
     async def give_back(self, worker: Worker, limits: Limits | None) -> None:
         if needs_launcher(limits):

@@ -79,14 +79,14 @@ SELECT r.run_id, l.owner, l.generation, {EXPIRES}
 _WORKING: Final = _OF_KEY.format(attempt="", order="r.number")
 _IN_LINE: Final = _OF_KEY.format(attempt=IN_LINE, order="r.priority DESC, r.number")
 
-_NOT_LIVE: Final = """NOT EXISTS (SELECT FROM leases l WHERE l.run = r.number AND l.attempt = ''
+NOT_LIVE: Final = """NOT EXISTS (SELECT FROM leases l WHERE l.run = r.number AND l.attempt = ''
                       AND l.owner <> '' AND l.expires_at > clock_timestamp())"""
-_HAS_ROOM: Final = f"""NOT EXISTS (SELECT FROM reached f
+HAS_ROOM: Final = f"""NOT EXISTS (SELECT FROM reached f
                       WHERE f.tenant_id = r.tenant_id AND f.name = {named("f.scope", "r")})"""
-_OF_ENGINE: Final = f"coalesce(r.provider, '{LOCAL}') = %(provider)s"
+_OF_ENGINE: Final = f"r.pool IS NULL AND coalesce(r.provider, '{LOCAL}') = %(provider)s"
 _QUEUED: Final = f"""(r.status = 'APPROVED' OR (r.status = 'PENDING' AND NOT r.needs_approval))
-                 AND (r.start_at IS NULL OR r.start_at <= {NOW}) AND {_NOT_LIVE} AND {_HAS_ROOM} AND {_OF_ENGINE}"""
-_LAPSED: Final = f"r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} AND {_HAS_ROOM} AND {_OF_ENGINE}"
+                 AND (r.start_at IS NULL OR r.start_at <= {NOW}) AND {NOT_LIVE} AND {HAS_ROOM} AND {_OF_ENGINE}"""
+_LAPSED: Final = f"r.status IN ('RUNNING', 'PAUSED') AND {NOT_LIVE} AND {HAS_ROOM} AND {_OF_ENGINE}"
 
 # Tenants with fewer live runs first, then the one served longest ago, then priority, then age.
 _TENANTS_IN_TURN: Final = f"""
@@ -135,7 +135,11 @@ async def claim(
             if taken is not None:
                 return taken
         # The lease of an attempt takes no slot.
-        if not attempt and await _is_full(connections, connection, run):
+        if (
+            not attempt
+            and not await _keeps_slot(connection, number)
+            and await _is_full(connections, connection, run)
+        ):
             return None
         if slots is not None and not rules.has_slot(await _line(connection, run), run_id, slots):
             return None
@@ -188,6 +192,12 @@ async def _locked(connection: Connection, run_id: str) -> tuple[int, Run]:
     if row is None:
         raise RunNotFound(run_id)
     return run_of(row)
+
+
+async def _keeps_slot(connection: Connection, number: int) -> bool:
+    found = await connection.execute("SELECT keeps_slot FROM runs WHERE number = %s", [number])
+    row = await found.fetchone()
+    return row is not None and row[0]
 
 
 async def _is_full(connections: Connections, connection: Connection, run: Run) -> bool:

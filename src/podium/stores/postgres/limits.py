@@ -1,4 +1,4 @@
-"""How many runs may be live at once: counted from the leases, never kept as a number that could drift.
+"""How many runs may be in progress: counted from leases and parked runs, never kept as a number that could drift.
 
 The count is exact because whoever takes a run's lease holds the lock of its tenant from before the count until its
 lease is committed. Leases that end in the meantime only make more room.
@@ -20,17 +20,26 @@ def named(scope: str, run: str) -> str:
     )
 
 
-# Common to everything that asks for room: which runs are live, and which limits they have reached.
+# Common to everything that asks for room: which runs are live, which count toward limits, which limits are reached.
 REACHED: Final = f"""
 live AS MATERIALIZED (
     SELECT v.tenant_id, v.project_id, v.plan_id, v.concurrency_key
       FROM leases l JOIN runs v ON v.number = l.run
      WHERE l.attempt = '' AND l.owner <> '' AND l.expires_at > clock_timestamp()
 ),
+taken AS MATERIALIZED (
+    SELECT * FROM live
+     UNION ALL
+    SELECT v.tenant_id, v.project_id, v.plan_id, v.concurrency_key
+      FROM runs v
+     WHERE v.keeps_slot AND v.status IN ('RUNNING', 'PAUSED') AND v.tenant_id IN (SELECT tenant_id FROM limits)
+       AND NOT EXISTS (SELECT FROM leases l WHERE l.run = v.number AND l.attempt = ''
+                          AND l.owner <> '' AND l.expires_at > clock_timestamp())
+),
 reached AS MATERIALIZED (
     SELECT m.tenant_id, m.scope, m.name, m.most FROM limits m
-     WHERE m.most <= (SELECT count(*) FROM live
-                       WHERE live.tenant_id = m.tenant_id AND m.name = {named("m.scope", "live")})
+     WHERE m.most <= (SELECT count(*) FROM taken
+                       WHERE taken.tenant_id = m.tenant_id AND m.name = {named("m.scope", "taken")})
 )
 """
 
@@ -62,6 +71,16 @@ async def set_limit(connections: Connections, limit: Limit) -> None:
             "ON CONFLICT (tenant_id, scope, name) DO UPDATE SET most = excluded.most",
             [limit.tenant_id, limit.scope, limit.name, limit.most],
         )
+
+
+async def remove_limit(connections: Connections, tenant_id: str, scope: str, name: str) -> bool:
+    if not texts.could_be_kept(tenant_id, scope, name):
+        return False
+    async with connections.writing() as connection:
+        removed = await connection.execute(
+            "DELETE FROM limits WHERE tenant_id = %s AND scope = %s AND name = %s", [tenant_id, scope, name]
+        )
+    return removed.rowcount == 1
 
 
 async def limits(connections: Connections, tenant_id: str) -> list[Limit]:

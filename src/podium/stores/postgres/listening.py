@@ -18,6 +18,10 @@ from podium.stores.postgres.connections import Connections
 _RECONNECT_SECONDS: Final = 0.2
 
 
+# The watchers of all runs.
+EVERY_RUN: Final = ""
+
+
 class Listener:
     def __init__(self, connections: Connections, *, look_again_every: float) -> None:
         self._connections = connections
@@ -68,8 +72,9 @@ class Listener:
             for news in self._all():
                 news.set()
             async for notification in connection.notifies():
-                for news in self._watchers.get(notification.payload, ()):
-                    news.set()
+                for run_id in (EVERY_RUN, notification.payload):
+                    for news in self._watchers.get(run_id, ()):
+                        news.set()
         finally:
             connection.pgconn.finish()
 

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from psycopg import Rollback
 
-from podium.errors import LogMoved, RunNotFound, RunRefused, RunRequestConflict
+from podium.errors import (
+    LogMoved,
+    RunNotFound,
+    RunRefused,
+    RunRequestConflict,
+    RunRequestPruned,
+    TenantClosed,
+)
 from podium.log.engines import EngineRunRef, check_engine_ref
 from podium.log.events import EventRecord, EventWrite, RunIdentity
 from podium.log.leases import AttemptClaim, Fence, Lease, WakeUp
@@ -15,9 +22,10 @@ from podium.log.transitions import TERMINAL, RunStatus
 from podium.ports.store import NO_CONTENTS, AppendedEvent, CreatedRun, StartedAttempt
 from podium.stores import rules, texts
 from podium.stores.engine_refs import engine_columns
+from podium.stores.labels import labels_column
 from podium.stores.plan_refs import plan_ref_column
 from podium.stores.postgres import contents as contents_sql
-from podium.stores.postgres import limits, outbox
+from podium.stores.postgres import limits, outbox, tenant_states
 from podium.stores.postgres.connections import Connection, Connections
 from podium.stores.postgres.rows import (
     EVENT,
@@ -86,12 +94,17 @@ SELECT {RUN} FROM admissions a LEFT JOIN runs r ON r.number = a.run
 _CREATE: Final = """
 INSERT INTO runs (number, run_id, tenant_id, project_id, environment_id, plan_id, plan_version, run_request_id,
                   status, head, priority, concurrency_key, plan_sha256, inputs_sha256, created_at, updated_at, start_at,
-                  needs_approval, provider, workflow_id, provider_run_id, engine_ref, metadata, plan_ref)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %b, %b)
+                  needs_approval, provider, workflow_id, provider_run_id, engine_ref, metadata, plan_ref, pool,
+                  concurrency_limit, labels)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %b, %b, %b, %s, %s, %b)
 ON CONFLICT (run_id) DO NOTHING RETURNING number
 """
 
 
+_LABEL: Final = """
+INSERT INTO labels (tenant_id, created_at, run, name, value)
+SELECT %s, %s, %s::bigint, name, value FROM unnest(%b::text[], %b::text[]) AS given (name, value)
+"""
 _MAX_IDENTITIES: Final = 10_000
 
 
@@ -260,6 +273,9 @@ async def _append(
     if drop_wake_ups:
         drop = "DELETE FROM wake_ups WHERE run = %s AND key = ANY(%s::text[])"
         await connection.execute(drop, [run.number, list(filter(texts.could_be_kept, drop_wake_ups))])
+    if fence is None and stored and run.row.pool is not None:
+        # Whatever is appended without a lease, such as a signal, concerns a parked run.
+        await connection.execute("UPDATE runs SET wake_at = %s WHERE number = %s", [rules.WOKEN, run.number])
     if audit:
         await _record_audit(connections, connection, audit)
     return stored
@@ -370,12 +386,32 @@ async def create_run(
     *,
     audit: "Sequence[AuditDraft]" = (),
 ) -> CreatedRun:
+    prepared = checked_run(new, writes, contents, audit)
+    async with connections.writing(connections.key("run", new.identity.run_id)) as connection:
+        return await create_in(connections, connection, new, writes, prepared, audit)
+
+
+def checked_run(
+    new: NewRun, writes: Sequence[EventWrite], contents: Mapping[str, bytes], audit: "Sequence[AuditDraft]"
+) -> Sequence[rules.Content]:
+    """Refuse what cannot be kept. The contents, ready to be written: they are hashed before anything is locked."""
     check_new_run(new)
     texts.check_audit(audit)
     texts.check_texts_of_run(new)
     texts.check_contents(contents)
     rules.check_writes(writes)
-    prepared = rules.contents_of(contents)
+    return rules.contents_of(contents)
+
+
+async def create_in(
+    connections: Connections,
+    connection: Connection,
+    new: NewRun,
+    writes: Sequence[EventWrite],
+    contents: Sequence[rules.Content],
+    audit: "Sequence[AuditDraft]",
+) -> CreatedRun:
+    """Part of a transaction that has the lock of the run."""
     run = new.identity
     admission = [
         run.tenant_id,
@@ -385,38 +421,48 @@ async def create_run(
         run.plan_version,
         request_id_of(new),
     ]
-    async with connections.writing(connections.key("run", run.run_id)) as connection:
-        number, now, has_buses = await _first(connection, _NEW_NUMBER)
-        # Two requests at once: the second waits here until the first is stored, and then finds it.
-        mine = await connection.execute(_ADMIT, [*admission, number, run.run_id])
-        if await mine.fetchone() is None:
-            admitted = await connection.execute(_ADMITTED, admission, binary=True)
-            return _created_before(new, await admitted.fetchone())
-        row = rules.first_row(new, now)
-        columns = _columns(row)
-        created = await connection.execute(_CREATE, [number, *columns])
-        if await created.fetchone() is None:
-            raise RunRequestConflict(f"run {run.run_id!r} exists or existed; use another run id")
-        if new.backpressure is Backpressure.REJECT:
-            await connections.lock(connection, "tenant", run.tenant_id)
-            if full := await limits.reached(connection, run, new.concurrency_key):
-                raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
-        tenant = "INSERT INTO tenants (tenant_id) VALUES (%s) ON CONFLICT DO NOTHING"
-        await connection.execute(tenant, [run.tenant_id])
-        opened = _Opened(number, row, now, None, has_buses, [], [])
-        fresh = rules.new_writes(writes, {})
-        if row.needs_approval and rules.opens(row.status, fresh):
-            rules.check_approved(run, fresh, None)
-        stored, _ = await _store(connections, connection, opened, fresh)
-        row = rules.row_after(row, fresh, len(stored), now)
-        await contents_sql.keep_for(connection, number, prepared)
-        if audit:
-            await _record_audit(connections, connection, audit)
+    number, now, has_buses = await _first(connection, _NEW_NUMBER)
+    # Of two concurrent requests the second waits here until the first is stored, and then finds it.
+    mine = await connection.execute(_ADMIT, [*admission, number, run.run_id])
+    if await mine.fetchone() is None:
+        admitted = await connection.execute(_ADMITTED, admission, binary=True)
+        return _created_before(new, await admitted.fetchone())
+    row = rules.first_row(new, now)
+    columns = _columns(row)
+    created = await connection.execute(_CREATE, [number, *columns])
+    if await created.fetchone() is None:
+        raise RunRequestConflict(f"run {run.run_id!r} exists or existed; use another run id")
+    if new.backpressure is Backpressure.REJECT:
+        await connections.lock(connection, "tenant", run.tenant_id)
+        if full := await limits.reached(connection, run, new.concurrency_key):
+            raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
+    if row.labels:
+        labels = [run.tenant_id, row.created_at, number, list(row.labels), list(row.labels.values())]
+        await connection.execute(_LABEL, labels)
+    if new.is_exclusive:
+        await connections.lock(connection, "tenant", run.tenant_id)
+        from podium.stores.postgres import fleet
+
+        await fleet.check_exclusive(connection, new)
+    closed = await connection.execute(tenant_states.ADMIT, {"tenant": run.tenant_id})
+    if await closed.fetchone() is not None:
+        raise TenantClosed(run.tenant_id)
+    opened = _Opened(number, row, now, None, has_buses, [], [])
+    fresh = rules.new_writes(writes, {})
+    if row.needs_approval and rules.opens(row.status, fresh):
+        rules.check_approved(run, fresh, None)
+    stored, _ = await _store(connections, connection, opened, fresh)
+    row = rules.row_after(row, fresh, len(stored), now)
+    await contents_sql.keep_for(connection, number, contents)
+    if audit:
+        await _record_audit(connections, connection, audit)
     return CreatedRun(row, rules.outcome(writes, {}, stored), duplicate=False)
 
 
 def _created_before(new: NewRun, earlier: tuple[Any, ...] | None) -> CreatedRun:
-    if earlier is None or earlier[0] is None:  # another run has its id, or its run was removed
+    if earlier is not None and earlier[0] is None:
+        raise RunRequestPruned(request_id_of(new))
+    if earlier is None:  # another run has its id
         raise RunRequestConflict(f"run {new.identity.run_id!r} exists or existed; use another run id")
     _, row = run_of(earlier)
     rules.check_same_request(new, row.plan_sha256, row.inputs_sha256)
@@ -430,6 +476,7 @@ def _columns(row: Run) -> list[object]:
         *(row.run_request_id, row.status, row.head, row.priority, row.concurrency_key),
         *(row.plan_sha256, row.inputs_sha256, row.created_at, row.updated_at, row.start_at),
         *(row.needs_approval, *engine_columns(row.engine), row.metadata, plan_ref_column(row.plan_ref)),
+        *(row.pool, row.concurrency_limit, labels_column(row.labels)),
     ]
 
 

@@ -9,13 +9,14 @@ from podium.log.ids import check_id
 from podium.log.runs import Run
 from podium.log.transitions import RunStatus
 from podium.stores.engine_refs import engine_of
+from podium.stores.labels import labels_of
 from podium.stores.plan_refs import plan_ref_of
 
 RUN: Final = (
     "r.number, r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, "
     "r.status, r.head, r.priority, r.concurrency_key, r.plan_sha256, r.inputs_sha256, r.created_at, r.updated_at, "
     "r.start_at, r.provider, r.workflow_id, r.provider_run_id, r.engine_ref, r.metadata, r.plan_ref, "
-    "r.needs_approval"
+    "r.needs_approval, r.pool, r.concurrency_limit, r.labels"
 )
 EVENT: Final = (
     "e.run_seq, e.event_id::text, e.event_type, e.step_id, e.logical_attempt_id, e.engine_attempt_id, "
@@ -51,6 +52,9 @@ def run_of(row: tuple[Any, ...]) -> tuple[int, Run]:
         metadata,
         plan_ref,
         needs_approval,
+        pool,
+        concurrency_limit,
+        labels,
     ) = rest
     identity = identity_of((run_id, tenant_id, project_id, environment_id, plan_id, plan_version))
     return number, Run(
@@ -69,6 +73,9 @@ def run_of(row: tuple[Any, ...]) -> tuple[int, Run]:
         metadata=metadata,
         plan_ref=plan_ref_of(plan_ref),
         needs_approval=needs_approval,
+        pool=pool,
+        concurrency_limit=concurrency_limit,
+        labels=labels_of(labels),
     )
 
 

@@ -54,6 +54,17 @@ async def load_summary(connections: Connections, run_id: str) -> RunSummary | No
     return _SUMMARY.decode(row[0]) if row is not None else None
 
 
+async def load_summaries(connections: Connections, run_ids: Sequence[str]) -> list[RunSummary]:
+    asked = list(filter(texts.could_be_kept, run_ids))
+    async with connections.lend() as connection:
+        found = await connection.execute(
+            "SELECT s.summary FROM summaries s JOIN runs r ON r.number = s.run WHERE r.run_id = ANY(%b::text[])",
+            [asked],
+            binary=True,
+        )
+        return [_SUMMARY.decode(summary) for (summary,) in await found.fetchall()]
+
+
 async def load_steps(connections: Connections, run_id: str, *, after: str, limit: int) -> list[StepSnapshot]:
     texts.check_name("after", after)
     askable(run_id)

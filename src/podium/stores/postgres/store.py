@@ -16,6 +16,8 @@ from podium.log.outbox import BusFilter, DeadLetter, OutboxClaim, OutboxLine
 from podium.log.runs import NewRun, Run, RunPage, RunQuery
 from podium.log.snapshots import RunSummary, StepSnapshot
 from podium.log.times import Timestamp
+from podium.log.workers import PoolLoad, QueuedRun, Worker, WorkerReport
+from podium.ports.changes import RunChanges
 from podium.ports.store import (
     NO_CONTENTS,
     AppendedEvent,
@@ -28,19 +30,36 @@ from podium.ports.store import (
     StoreStats,
 )
 from podium.stores import texts
-from podium.stores.postgres import checkpoints, leases, limits, log, migrations, outbox, snapshots, upkeep
+from podium.stores.feed import position_of
+from podium.stores.postgres import (
+    checkpoints,
+    leases,
+    limits,
+    log,
+    migrations,
+    outbox,
+    snapshots,
+    tenant_states,
+    upkeep,
+)
 from podium.stores.postgres import contents as contents_sql
 from podium.stores.postgres.connections import Connections
-from podium.stores.postgres.listening import Listener
+from podium.stores.postgres.endpoints import PostgresEndpoints
+from podium.stores.postgres.listening import EVERY_RUN, Listener
+from podium.stores.postgres.plans import PostgresPlans
 from podium.stores.postgres.rows import RUN, askable, run_of
+from podium.stores.postgres.schedules import PostgresSchedules
 
 if TYPE_CHECKING:
     from podium.access.audit import AuditDraft, AuditHead, AuditRecord
+    from podium.access.sessions import LoginCode, StoredSession
+    from podium.access.stored_tokens import StoredToken
+    from podium.access.tenants import TenantState
 
 _SCHEMA: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
-class PostgresStore:
+class PostgresStore(PostgresEndpoints, PostgresSchedules):
     """Opened by `await PostgresStore.open(conninfo)`; belongs to the event loop it was opened on."""
 
     def __init__(self, connections: Connections, listener: Listener) -> None:
@@ -80,6 +99,10 @@ class PostgresStore:
     @property
     def runs(self) -> "PostgresTenantRuns":
         return PostgresTenantRuns(self, self._connections)
+
+    @property
+    def plans(self) -> PostgresPlans:
+        return PostgresPlans(self._connections)
 
     # --- the log ----------------------------------------------------------------------------------
 
@@ -137,6 +160,44 @@ class PostgresStore:
                 else:
                     await self._listener.wait(news)
 
+    async def changes(self, *, after: str | None = None) -> AsyncIterator[RunChanges]:
+        """Continues by itself when the server was away."""
+        from podium.stores.postgres import feed
+
+        oldest, following = await feed.bounds(self._connections)
+        position = oldest if after is None else position_of(after)
+        is_reset = position > following
+        position = oldest if is_reset else position
+        # What was given with the batch before, and is read again.
+        heads: dict[str, int] = {}
+        is_first = True
+        async with self._listener.watching(EVERY_RUN) as news:
+            while True:
+                news.clear()
+                try:
+                    batch = await feed.read(self._connections, position)
+                except StoreUnavailable:
+                    await self._listener.wait(news)
+                    continue
+                runs = tuple(run for run in batch.runs if heads.get(run.identity.run_id) != run.head)
+                heads = {run.identity.run_id: run.head for run in batch.runs}
+                follows, position = batch.is_full and batch.after > position, batch.after
+                if runs or is_first:
+                    yield RunChanges(runs, str(position), is_reset)
+                    is_first = is_reset = False
+                elif not follows:
+                    await self._listener.wait(news)
+
+    async def save_position(self, reader: str, cursor: str) -> None:
+        from podium.stores.postgres import feed
+
+        await feed.save_position(self._connections, reader, cursor)
+
+    async def load_position(self, reader: str) -> str | None:
+        from podium.stores.postgres import feed
+
+        return await feed.load_position(self._connections, reader)
+
     async def get_run(self, run_id: RunId) -> Run:
         return await log.get_run(self._connections, run_id)
 
@@ -170,6 +231,77 @@ class PostgresStore:
         from podium.stores.postgres import audit
 
         return await audit.head(self._connections, tenant_id)
+
+    # --- tokens -----------------------------------------------------------------------------------
+
+    async def add_token(
+        self, token: "StoredToken", *, only_first: bool = False, audit: "Sequence[AuditDraft]" = ()
+    ) -> bool:
+        from podium.stores.postgres import tokens
+
+        return await tokens.add(self._connections, token, only_first, audit)
+
+    async def find_token(self, token_id: str) -> "StoredToken | None":
+        from podium.stores.postgres import tokens
+
+        return await tokens.find(self._connections, token_id)
+
+    async def list_tokens(self, tenant_id: str) -> "list[StoredToken]":
+        from podium.stores.postgres import tokens
+
+        return await tokens.list_all(self._connections, tenant_id)
+
+    async def remove_token(
+        self, tenant_id: str, token_id: str, *, audit: "Sequence[AuditDraft]" = ()
+    ) -> bool:
+        from podium.stores.postgres import tokens
+
+        return await tokens.remove(self._connections, tenant_id, token_id, audit)
+
+    async def note_token_use(self, token_id: str, at: Timestamp) -> None:
+        from podium.stores.postgres import tokens
+
+        await tokens.note_use(self._connections, token_id, at)
+
+    # --- sessions ---------------------------------------------------------------------------------
+
+    async def add_session(self, session: "StoredSession", *, now: Timestamp) -> bool:
+        from podium.stores.postgres import sessions
+
+        return await sessions.add(self._connections, session, now)
+
+    async def find_session(self, sha256: str) -> "StoredSession | None":
+        from podium.stores.postgres import sessions
+
+        return await sessions.find(self._connections, sha256)
+
+    async def remove_session(self, sha256: str) -> None:
+        from podium.stores.postgres import sessions
+
+        await sessions.remove(self._connections, sha256)
+
+    async def add_login_code(self, code: "LoginCode") -> bool:
+        from podium.stores.postgres import sessions
+
+        return await sessions.add_code(self._connections, code)
+
+    async def take_login_code(self, sha256: str) -> "LoginCode | None":
+        from podium.stores.postgres import sessions
+
+        return await sessions.take_code(self._connections, sha256)
+
+    # --- tenants ----------------------------------------------------------------------------------
+
+    async def open_tenant(self, tenant_id: str, at: Timestamp, *, audit: "Sequence[AuditDraft]" = ()) -> bool:
+        return await tenant_states.open_(self._connections, tenant_id, at, audit)
+
+    async def close_tenant(
+        self, tenant_id: str, at: Timestamp, *, audit: "Sequence[AuditDraft]" = ()
+    ) -> bool:
+        return await tenant_states.close(self._connections, tenant_id, at, audit)
+
+    async def tenant_states(self) -> "list[TenantState]":
+        return await tenant_states.states(self._connections)
 
     # --- contents ---------------------------------------------------------------------------------
 
@@ -247,11 +379,91 @@ class PostgresStore:
     ) -> Claimed | None:
         return await leases.claim_lapsed(self._connections, owner=owner, ttl=ttl, provider=provider)
 
+    async def claim_of_pool(
+        self,
+        pool: str,
+        *,
+        owner: str,
+        ttl: timedelta,
+        limit: int = 1,
+        tenants: frozenset[str] | None = None,
+    ) -> list[Claimed]:
+        from podium.stores.postgres import pools
+
+        return await pools.claim(self._connections, pool, owner=owner, ttl=ttl, limit=limit, tenants=tenants)
+
+    async def renew_all(self, leases: Sequence[Lease], *, ttl: timedelta) -> list[Lease]:
+        from podium.stores.postgres import pools
+
+        return await pools.renew_all(self._connections, leases, ttl=ttl)
+
+    async def park(self, lease: Lease, *, after: int, until: Timestamp | None) -> bool:
+        from podium.stores.postgres import pools
+
+        return await pools.park(self._connections, lease, after, until)
+
+    async def moved(self, heads: Mapping[RunId, int]) -> list[RunId]:
+        from podium.stores.postgres import pools
+
+        return await pools.moved(self._connections, heads)
+
     async def set_limit(self, limit: Limit) -> None:
         await limits.set_limit(self._connections, limit)
 
     async def limits(self, tenant_id: str) -> list[Limit]:
         return await limits.limits(self._connections, tenant_id)
+
+    async def remove_limit(self, tenant_id: str, scope: str, name: str) -> bool:
+        return await limits.remove_limit(self._connections, tenant_id, scope, name)
+
+    # --- queues and workers -----------------------------------------------------------------------
+
+    async def queued(
+        self, tenant_id: str, pool: str, *, after: str = "", limit: int = 100
+    ) -> list[QueuedRun]:
+        from podium.stores.postgres import fleet
+
+        return await fleet.queued(self._connections, tenant_id, pool, after, limit)
+
+    async def queue_position(self, run_id: RunId) -> int | None:
+        from podium.stores.postgres import fleet
+
+        return await fleet.position(self._connections, run_id)
+
+    async def held_back_by(self, run_id: RunId) -> str | None:
+        from podium.stores.postgres import pools
+
+        return await pools.held_back_by(self._connections, run_id)
+
+    async def open_of_key(self, tenant_id: str, concurrency_key: str) -> list[Run]:
+        from podium.stores.postgres import fleet
+
+        return await fleet.open_of_key(self._connections, tenant_id, concurrency_key)
+
+    async def pool_loads(self, tenant_id: str) -> list[PoolLoad]:
+        from podium.stores.postgres import fleet
+
+        return await fleet.pool_loads(self._connections, tenant_id)
+
+    async def report_worker(self, report: WorkerReport) -> bool:
+        from podium.stores.postgres import fleet
+
+        return await fleet.report(self._connections, report)
+
+    async def workers(self) -> list[Worker]:
+        from podium.stores.postgres import fleet
+
+        return await fleet.workers(self._connections)
+
+    async def drain_worker(self, worker_id: str) -> bool:
+        from podium.stores.postgres import fleet
+
+        return await fleet.drain(self._connections, worker_id)
+
+    async def remove_worker(self, worker_id: str) -> None:
+        from podium.stores.postgres import fleet
+
+        await fleet.remove(self._connections, worker_id)
 
     # --- wake-ups and snapshots -------------------------------------------------------------------
 
@@ -265,6 +477,9 @@ class PostgresStore:
 
     async def load_summary(self, run_id: RunId) -> RunSummary | None:
         return await snapshots.load_summary(self._connections, run_id)
+
+    async def load_summaries(self, run_ids: Sequence[RunId]) -> list[RunSummary]:
+        return await snapshots.load_summaries(self._connections, run_ids)
 
     async def load_steps(self, run_id: RunId, *, after: str = "", limit: int = 100) -> list[StepSnapshot]:
         return await snapshots.load_steps(self._connections, run_id, after=after, limit=limit)
@@ -355,32 +570,9 @@ class PostgresTenantRuns:
         return rows[0][1]
 
     async def page(self, tenant_id: str, query: RunQuery) -> RunPage:
-        last = texts.cursor_of(query)
-        if not texts.could_be_kept(tenant_id, query.project_id, query.environment_id, query.plan_id):
-            return RunPage(runs=(), cursor=None)
-        asked = {
-            "project_id": query.project_id,
-            "environment_id": query.environment_id,
-            "plan_id": query.plan_id,
-            "statuses": sorted(query.statuses),
-            "created_before": query.created_before,
-            "last": last,
-            "one_more": query.limit + 1,
-        }
-        wanted = [
-            f"r.{name} = %({name})s" for name in ("project_id", "environment_id", "plan_id") if asked[name]
-        ]
-        if query.statuses:
-            wanted.append("r.status = ANY(%(statuses)s::text[])")
-        if query.created_before is not None:
-            wanted.append("r.created_at < %(created_before)s")
-        if query.cursor is not None:
-            wanted.append("r.number < %(last)s")
-        condition = " AND ".join(wanted) or "true"
-        rows = await self._select(f"{condition} ORDER BY r.number DESC LIMIT %(one_more)s", tenant_id, asked)
-        page = rows[: query.limit]
-        cursor = str(page[-1][0]) if len(rows) > len(page) else None
-        return RunPage(runs=tuple(run for _, run in page), cursor=cursor)
+        from podium.stores.postgres import tenants
+
+        return await tenants.page(self._connections, tenant_id, query)
 
     async def _select(self, condition: str, tenant_id: str, asked: dict[str, Any]) -> list[tuple[int, Run]]:
         query = f"SELECT {RUN} FROM runs r WHERE r.tenant_id = %(tenant_id)s AND {condition}"

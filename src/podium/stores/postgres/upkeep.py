@@ -21,6 +21,7 @@ _TABLES_OF_A_RUN: Final = (
     "summaries",
     "steps",
     "checkpoints",
+    "labels",
     "outbox",
     "outbox_lines",
     "dead_letters",

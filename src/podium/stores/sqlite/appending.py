@@ -26,6 +26,7 @@ from podium.stores.sqlite.rows import EVENT_BY_KEY, INSERT_EVENT, event_row, rec
 if TYPE_CHECKING:
     from podium.access.audit import AuditDraft
 
+
 Answer = tuple[AppendedEvent, ...] | PodiumError
 _Found = tuple[Any, ...]
 
@@ -45,7 +46,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 # Numbers and identities of runs, by run id. They never change, and are read once. That a number still refers to that
 # run is asked again every time: what was read in a transaction that was undone goes to another run.
 KnownRuns = dict[str, tuple[int, RunIdentity]]
-_MAX_KNOWN_RUNS: Final = 10_000
+_MAX_KNOWN_RUNS: Final = 1_000
 
 # Of one write: whether its key is known, the status of its run, who holds the lease, whether it ends an attempt under
 # the run's lease although the attempt has an owner. `(SELECT ?)` hides the parameter from the planner, which
@@ -82,6 +83,8 @@ _SET_WAKE_UP: Final = (
     "INSERT INTO wake_ups (run, key, due) VALUES (?, ?, ?) "
     "ON CONFLICT (run, key) DO UPDATE SET due = excluded.due"
 )
+# Whatever is appended without a lease, such as a signal, concerns a parked run.
+_WAKE: Final = f"UPDATE runs SET wake_at = '{rules.WOKEN}' WHERE number = ? AND pool IS NOT NULL"
 _DROP_WAKE_UP: Final = "DELETE FROM wake_ups WHERE run = ? AND key = ?"
 
 # Calling the enum is ten times slower, and every append needs one.
@@ -191,7 +194,7 @@ def _append(
             rules.check_fence(append.run_id, (), append.fence, held)
             _check_after(db, number, run, append, head)
             _change_wake_ups(db, number, append, _STATUS[status_text])
-            _record_audit(db, append)
+            record_audit(db, append.audit)
         return rules.outcome(writes, known, ())
     rules.check_fence(append.run_id, fresh, append.fence, held)
     _check_after(db, number, run, append, head)
@@ -215,8 +218,10 @@ def _append(
         ownership.give_up_all(db, number)
     if append.set_wake_ups or append.drop_wake_ups:
         _change_wake_ups(db, number, append, status)
+    if append.fence is None:
+        db.execute(_WAKE, (number,))
     if append.audit:
-        _record_audit(db, append)
+        record_audit(db, append.audit)
     return rules.outcome(writes, known, stored)
 
 
@@ -236,11 +241,12 @@ def _check_ends(
         )
 
 
-def _record_audit(db: apsw.Connection, append: Append) -> None:
-    if append.audit:
+def record_audit(db: apsw.Connection, drafts: "Sequence[AuditDraft]") -> None:
+    """Loads what seals records with the first of them: most runs have none."""
+    if drafts:
         from podium.stores.sqlite import audit
 
-        audit.record(db, append.audit)
+        audit.record(db, drafts)
 
 
 def _check_approved(db: apsw.Connection, number: int, run: RunIdentity, fresh: Sequence[EventWrite]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import apsw
 
-from podium.errors import RunNotFound, RunRefused, RunRequestConflict
+from podium.errors import RunNotFound, RunRefused, RunRequestConflict, RunRequestPruned, TenantClosed
 from podium.log.engines import EngineRunRef
 from podium.log.events import EventRecord, EventWrite, RunIdentity
 from podium.log.leases import Fence
@@ -16,6 +16,7 @@ from podium.log.runs import Backpressure, NewRun, Run, request_id_of
 from podium.ports.store import CreatedRun
 from podium.stores import rules
 from podium.stores.engine_refs import engine_columns
+from podium.stores.labels import labels_column
 from podium.stores.plan_refs import plan_ref_column
 from podium.stores.sqlite import outbox, ownership
 from podium.stores.sqlite.moments import Moment
@@ -55,12 +56,15 @@ _EVENTS_AFTER: Final = (
 _INSERT_RUN: Final = (
     f"INSERT INTO runs ({IDENTITY}, run_request_id, status, head, updated_at, created_at, priority, concurrency_key, "
     "needs_approval, start_at, plan_sha256, inputs_sha256, engine_provider, engine_workflow, engine_run, "
-    "engine_ref, metadata, plan_ref) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "engine_ref, metadata, plan_ref, pool, concurrency_limit, labels) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+_INSERT_LABEL: Final = "INSERT INTO labels (tenant_id, name, value, created_at, run) VALUES (?, ?, ?, ?, ?)"
 _SET_ENGINE: Final = (
     "UPDATE runs SET engine_provider = ?, engine_workflow = ?, engine_run = ?, engine_ref = ? "
     "WHERE number = ?"
 )
+_IS_CLOSED: Final = "SELECT 1 FROM tenant_states WHERE tenant_id = ? AND closed_at IS NOT NULL"
 _ALL: Final = -1
 
 
@@ -86,10 +90,16 @@ def create_run(
         rules.check_same_request(new, found.plan_sha256, found.inputs_sha256)
         return CreatedRun(found, (), duplicate=True), None
     _check_unused(db, run.run_id, request)
+    if db.execute(_IS_CLOSED, (run.tenant_id,)).fetchone() is not None:
+        raise TenantClosed(run.tenant_id)
     if new.backpressure is Backpressure.REJECT:
         full = ownership.full_limit(db, at, rules.scopes(run, new.concurrency_key))
         if full is not None:
             raise RunRefused(full, retry_after_seconds=rules.RETRY_AFTER_SECONDS)
+    if new.is_exclusive:
+        from podium.stores.sqlite import fleet
+
+        fleet.check_exclusive(db, new)
     now = at.text
     row = rules.first_row(new, now)
     fresh = rules.new_writes(writes, {})
@@ -115,10 +125,15 @@ def create_run(
             *engine_columns(after.engine),
             after.metadata,
             plan_ref_column(after.plan_ref),
+            after.pool,
+            after.concurrency_limit,
+            labels_column(after.labels),
         ),
     )
     stored = rules.records_of(run, fresh, 0, now)
     number = db.last_insert_rowid()
+    for name, value in after.labels.items():
+        db.execute(_INSERT_LABEL, (run.tenant_id, name, value, after.created_at, number))
     db.executemany(INSERT_EVENT, [event_row(number, record) for record in stored])
     if _has_buses(db):
         outbox.enqueue(db, number, stored)
@@ -132,12 +147,14 @@ def set_engine(db: apsw.Connection, run_id: str, engine: EngineRunRef, fence: Fe
 
 
 def _check_unused(db: apsw.Connection, run_id: str, request: tuple[str, ...]) -> None:
-    used = db.execute(
-        "SELECT EXISTS (SELECT 1 FROM runs WHERE run_id = ?) OR EXISTS (SELECT 1 FROM pruned WHERE run_id = ?) "
-        f"OR EXISTS (SELECT 1 FROM pruned WHERE {_THIS_REQUEST})",
+    is_used, is_pruned = db.execute(
+        "SELECT EXISTS (SELECT 1 FROM runs WHERE run_id = ?) OR EXISTS (SELECT 1 FROM pruned WHERE run_id = ?), "
+        f"EXISTS (SELECT 1 FROM pruned WHERE {_THIS_REQUEST})",
         (run_id, run_id, *request),
     ).get
-    if used:
+    if is_pruned:
+        raise RunRequestPruned(request[-1])
+    if is_used:
         raise RunRequestConflict(f"run {run_id!r} exists or existed; use another run id")
 
 

@@ -10,7 +10,7 @@ from podium.errors import StoreUnavailable
 from podium.log.transitions import RUN_TRANSITIONS, RunStatus, run_status_after
 from podium.ports.store import StoreStats
 from podium.stores import rules
-from podium.stores.sqlite import audit, contents, log
+from podium.stores.sqlite import audit, contents, feed, log
 from podium.stores.sqlite.connection import Database
 from podium.stores.sqlite.moments import Moment
 
@@ -33,9 +33,10 @@ def remove(db: apsw.Connection, at: Moment, run_id: str) -> None:
     ).get
     rules.check_prunable(log.get_run(db, run_id), undelivered=bool(undelivered))
     db.execute(_BURY, (at.text, number))
+    feed.keep_last_id(db, number)
     db.execute("INSERT INTO removals (run) VALUES (?)", (number,))
     db.execute(f"DELETE FROM dead WHERE line IN {_LINES}", (number,))
-    for table in ("lines", "wake_ups", "leases", "summaries", "checkpoints"):
+    for table in ("lines", "wake_ups", "leases", "summaries", "checkpoints", "labels"):
         db.execute(f"DELETE FROM {table} WHERE run = ?", (number,))
     db.execute("DELETE FROM runs WHERE number = ?", (number,))
 
@@ -77,9 +78,10 @@ def stats(db: apsw.Connection) -> StoreStats:
 # --- checking -------------------------------------------------------------------------------------
 
 _ORPHANS: Final = (
-    ("events", "run NOT IN (SELECT number FROM runs) AND run NOT IN (SELECT run FROM removals)"),
+    ("events", "run <> 0 AND run NOT IN (SELECT number FROM runs) AND run NOT IN (SELECT run FROM removals)"),
     ("steps", "run NOT IN (SELECT number FROM runs) AND run NOT IN (SELECT run FROM removals)"),
     ("kept_contents", "run NOT IN (SELECT number FROM runs) AND run NOT IN (SELECT run FROM removals)"),
+    ("labels", "run NOT IN (SELECT number FROM runs)"),
     ("contents", "number NOT IN (SELECT content FROM kept_contents)"),
     (
         "outbox",

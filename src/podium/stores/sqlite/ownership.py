@@ -33,8 +33,11 @@ _LIVE_RUNS: Final = (
     "SELECT r.tenant_id, r.project_id, r.plan_id, r.concurrency_key "
     f"FROM leases l CROSS JOIN runs r ON r.number = l.run WHERE l.attempt = '' AND {_LIVE}"
 )
-_NOT_LIVE: Final = (
-    f"NOT EXISTS (SELECT 1 FROM leases l WHERE l.run = r.number AND l.attempt = '' AND {_LIVE})"
+NOT_LIVE: Final = f"NOT EXISTS (SELECT 1 FROM leases l WHERE l.run = r.number AND l.attempt = '' AND {_LIVE})"
+_PARKED_RUNS: Final = (
+    "SELECT count(*), r.tenant_id, r.project_id, r.plan_id, r.concurrency_key FROM runs r "
+    "INDEXED BY runs_keeping_slot WHERE r.keeps_slot AND r.status IN ('RUNNING', 'PAUSED') "
+    f"AND r.tenant_id IN (SELECT tenant_id FROM limits) AND {NOT_LIVE} GROUP BY 2, 3, 4, 5"
 )
 _OF_ENGINE: Final = f"coalesce(r.engine_provider, '{LOCAL}') = ?"
 # From one tenant to the next through the index, however many runs each has.
@@ -48,14 +51,15 @@ _TENANTS_WAITING: Final = (
 )
 _FIRST_WAITING: Final = (
     "SELECT -r.priority, r.number FROM runs r INDEXED BY runs_waiting "
-    f"WHERE waiting AND r.tenant_id = ? AND (r.start_at IS NULL OR r.start_at <= ?) AND {_NOT_LIVE} AND {_OF_ENGINE} "
+    f"WHERE waiting AND r.tenant_id = ? AND r.pool IS NULL "
+    f"AND (r.start_at IS NULL OR r.start_at <= ?) AND {NOT_LIVE} AND {_OF_ENGINE} "
     "AND r.project_id NOT IN (SELECT value FROM json_each(?)) AND r.plan_id NOT IN (SELECT value FROM json_each(?)) "
     "AND (r.concurrency_key IS NULL OR r.concurrency_key NOT IN (SELECT value FROM json_each(?))) "
     "ORDER BY r.priority DESC, r.number LIMIT 1"
 )
 _STARTED_WITHOUT_HOLDER: Final = (
     "SELECT r.number, r.tenant_id, r.project_id, r.plan_id, r.concurrency_key FROM runs r "
-    f"WHERE r.status IN ('RUNNING', 'PAUSED') AND {_NOT_LIVE} AND {_OF_ENGINE} ORDER BY r.number"
+    f"WHERE r.status IN ('RUNNING', 'PAUSED') AND r.pool IS NULL AND {NOT_LIVE} AND {_OF_ENGINE} ORDER BY r.number"
 )
 _TAKE: Final = (
     "INSERT INTO leases (run, attempt, owner, generation, boot, expires) VALUES (?, ?, ?, 1, ?, ?) "
@@ -82,7 +86,7 @@ _OF_KEY: Final = (
 )
 _WORKING: Final = _OF_KEY.format(attempt="", order="r.number")
 _IN_LINE: Final = _OF_KEY.format(attempt=IN_LINE, order="r.priority DESC, r.number")
-_SERVED: Final = (
+SERVED: Final = (
     "INSERT INTO tenants (tenant_id, served) SELECT ?, coalesce(max(served), 0) + 1 FROM tenants WHERE true "
     "ON CONFLICT (tenant_id) DO UPDATE SET served = excluded.served"
 )
@@ -187,27 +191,45 @@ def limits(db: apsw.Connection, tenant_id: str) -> list[Limit]:
     return [Limit(*row) for row in db.execute(sql, (tenant_id,))]
 
 
+def remove_limit(db: apsw.Connection, tenant_id: str, scope: str, name: str) -> bool:
+    db.execute("DELETE FROM limits WHERE tenant_id = ? AND scope = ? AND name = ?", (tenant_id, scope, name))
+    return db.changes() == 1
+
+
 def full_limit(db: apsw.Connection, at: Moment, scopes: Iterable[Scope]) -> str | None:
     """The first of these limits that leaves no room for another run, in words."""
     found = list(scopes)
     set_limits = {limit[:3]: limit.most for limit in limits(db, found[0][0])}
     if not set_limits:
         return None
-    live = _live_runs(db, at)
+    taken = runs_with_slots(db, at)
     for scope in found:
         most = set_limits.get(scope)
-        if most is not None and live[scope] >= most:
+        if most is not None and taken[scope] >= most:
             return rules.describe_limit(scope, most)
     return None
 
 
-def _live_runs(db: apsw.Connection, at: Moment) -> Counter[Scope]:
+def live_runs(db: apsw.Connection, at: Moment) -> Counter[Scope]:
     """How many runs are live in each scope."""
     rows = db.execute(_LIVE_RUNS, (at.boot, at.elapsed))
-    return Counter(scope for row in rows for scope in _scopes(*row))
+    return Counter(scope for row in rows for scope in scopes_of(*row))
 
 
-def _scopes(tenant: str, project: str, plan: str, concurrency: str | None) -> Iterator[Scope]:
+def runs_with_slots(db: apsw.Connection, at: Moment) -> Counter[Scope]:
+    """How many runs count toward the limits of each scope: live ones, and parked ones of tenants with limits."""
+    taken = live_runs(db, at)
+    for parked, *of_run in db.execute(_PARKED_RUNS, (at.boot, at.elapsed)):
+        for scope in scopes_of(*of_run):
+            taken[scope] += parked
+    return taken
+
+
+def keeps_slot(db: apsw.Connection, number: int) -> bool:
+    return bool(db.execute("SELECT keeps_slot FROM runs WHERE number = ?", (number,)).get)
+
+
+def scopes_of(tenant: str, project: str, plan: str, concurrency: str | None) -> Iterator[Scope]:
     yield tenant, "tenant", tenant
     yield tenant, "project", project
     yield tenant, "plan", plan
@@ -230,33 +252,34 @@ def next_waiting(db: apsw.Connection, at: Moment, provider: str) -> int | None:
     Tenants with fewer live runs come first, then the one served longest ago; among those never served, and
     within a tenant, priority and then age decide.
     """
-    live = _live_runs(db, at)
+    live = live_runs(db, at)
     tenants = sorted(
         _Tenant(live[name, "tenant", name], served, name) for name, served in db.execute(_TENANTS_WAITING)
     )
-    full = _full_scopes(db, live)
+    full = _full_scopes(db, at)
     for _, equals in groupby(tenants, key=lambda tenant: (tenant.live, tenant.served)):
         first = [(_first_waiting(db, at, tenant.name, full, provider), tenant.name) for tenant in equals]
         found = [(run, name) for run, name in first if run is not None]
         if found:
             (_, number), name = min(found)
-            db.execute(_SERVED, (name,))
+            db.execute(SERVED, (name,))
             return number
     return None
 
 
 def next_lapsed(db: apsw.Connection, at: Moment, provider: str) -> int | None:
     """The oldest started run of the engine that has no holder and for which there is a slot."""
-    full = _full_scopes(db, _live_runs(db, at))
+    full = _full_scopes(db, at)
     for number, *of_run in db.execute(_STARTED_WITHOUT_HOLDER, (at.boot, at.elapsed, provider)):
-        if not full or full.isdisjoint(_scopes(*of_run)):
+        if not full or full.isdisjoint(scopes_of(*of_run)):
             return int(number)
     return None
 
 
-def _full_scopes(db: apsw.Connection, live: Counter[Scope]) -> set[Scope]:
-    rows = db.execute("SELECT tenant_id, scope, name, most FROM limits")
-    return {(tenant, scope, name) for tenant, scope, name, most in rows if live[tenant, scope, name] >= most}
+def _full_scopes(db: apsw.Connection, at: Moment) -> set[Scope]:
+    rows: list[Any] = db.execute("SELECT tenant_id, scope, name, most FROM limits").fetchall()
+    taken = runs_with_slots(db, at) if rows else Counter()
+    return {(tenant, scope, name) for tenant, scope, name, most in rows if taken[tenant, scope, name] >= most}
 
 
 def _first_waiting(

@@ -9,13 +9,15 @@ from podium.log.ids import RunId
 from podium.log.runs import Run
 from podium.log.transitions import RunStatus
 from podium.stores.engine_refs import engine_of
+from podium.stores.labels import labels_of
 from podium.stores.plan_refs import plan_ref_of
 
 IDENTITY: Final = "run_id, tenant_id, project_id, environment_id, plan_id, plan_version"
 RUN_COLUMNS: Final = (
     "r.run_id, r.tenant_id, r.project_id, r.environment_id, r.plan_id, r.plan_version, r.run_request_id, r.status, "
     "r.head, r.priority, r.concurrency_key, r.plan_sha256, r.inputs_sha256, r.created_at, r.updated_at, r.start_at, "
-    "r.engine_provider, r.engine_workflow, r.engine_run, r.engine_ref, r.metadata, r.plan_ref, r.needs_approval"
+    "r.engine_provider, r.engine_workflow, r.engine_run, r.engine_ref, r.metadata, r.plan_ref, r.needs_approval, "
+    "r.pool, r.concurrency_limit, r.labels"
 )
 EVENT_COLUMNS: Final = (
     "e.run_seq, e.event_id, e.event_type, e.step_id, e.logical_attempt, e.engine_attempt, e.key, e.emitted_at, "
@@ -58,6 +60,9 @@ def run_of(row: Sequence[Any]) -> Run:
         metadata=row[20],
         plan_ref=plan_ref_of(row[21]),
         needs_approval=bool(row[22]),
+        pool=row[23],
+        concurrency_limit=row[24],
+        labels=labels_of(row[25]),
     )
 
 

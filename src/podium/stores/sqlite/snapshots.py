@@ -38,6 +38,13 @@ def load_summary(db: apsw.Connection, run_id: str) -> RunSummary | None:
     return _decoder(RunSummary).decode(row[0]) if row is not None else None
 
 
+def load_summaries(db: apsw.Connection, run_ids: Sequence[RunId]) -> list[RunSummary]:
+    sql = "SELECT s.body FROM summaries s JOIN runs r ON r.number = s.run WHERE r.run_id = ?"
+    rows = (db.execute(sql, (run_id,)).fetchone() for run_id in run_ids)
+    decode = _decoder(RunSummary).decode
+    return [decode(row[0]) for row in rows if row is not None]
+
+
 def load_steps(db: apsw.Connection, run_id: str, after: str, limit: int) -> list[StepSnapshot]:
     sql = "SELECT body FROM steps WHERE run = ? AND step_id > ? ORDER BY step_id LIMIT ?"
     decode = _decoder(StepSnapshot).decode

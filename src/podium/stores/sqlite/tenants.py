@@ -6,9 +6,12 @@ import apsw
 
 from podium.errors import RunNotFound
 from podium.log.runs import Run, RunPage, RunQuery
+from podium.stores.listing import Dialect, Found, Listing, Place, Scan, further
 from podium.stores.sqlite.rows import RUN_COLUMNS, run_of
 
 _RUN_OF_TENANT: Final = f"SELECT {RUN_COLUMNS} FROM runs r WHERE r.run_id = ? AND r.tenant_id = ?"
+# What a co-routine gives is in its order.
+_DIALECT: Final = Dialect(":{name}", "instr({within}, {text})", sorts_again=False)
 
 
 def find(db: apsw.Connection, tenant_id: str, run_id: str) -> Run:
@@ -21,28 +24,21 @@ def find(db: apsw.Connection, tenant_id: str, run_id: str) -> Run:
     return run_of(row)
 
 
-def page(db: apsw.Connection, tenant_id: str, query: RunQuery, last: int | None) -> RunPage:
-    conditions, values = ["r.tenant_id = ?"], [tenant_id]
-    wanted: list[tuple[str, Any]] = [
-        ("r.project_id = ?", query.project_id),
-        ("r.environment_id = ?", query.environment_id),
-        ("r.plan_id = ?", query.plan_id),
-        ("r.created_at < ?", query.created_before),
-        ("r.number < ?", last),
-    ]
-    for condition, value in wanted:
-        if value is not None:
-            conditions.append(condition)
-            values.append(value)
-    if query.statuses:
-        conditions.append(f"r.status IN ({', '.join('?' * len(query.statuses))})")
-        values += [status.value for status in query.statuses]
-    sql = (
-        f"SELECT r.number, {RUN_COLUMNS} FROM runs r WHERE {' AND '.join(conditions)} "
-        "ORDER BY r.number DESC LIMIT ?"
-    )
-    # One more than asked for says whether there is another page.
-    rows: list[Any] = db.execute(sql, (*values, query.limit + 1)).fetchall()
-    shown = rows[: query.limit]
-    cursor = str(shown[-1][0]) if len(rows) > len(shown) else None
-    return RunPage(runs=tuple(run_of(row[1:]) for row in shown), cursor=cursor)
+def page(db: apsw.Connection, tenant_id: str, query: RunQuery) -> RunPage:
+    listing = Listing(_DIALECT, f"r.number, {RUN_COLUMNS}", tenant_id, query)
+    longest: Found | None = None
+    for scan in listing.scans():
+        found = _found(db, listing, scan)
+        if (full := found.page(query.limit)) is not None:
+            return full
+        longest = found if longest is None else further(longest, found)
+    assert longest is not None
+    return longest.short_page()
+
+
+def _found(db: apsw.Connection, listing: Listing, scan: Scan) -> Found:
+    rows: list[Any] = db.execute(scan.page, listing.values).fetchall()
+    runs = [run_of(row[1:]) for row in rows]
+    places = [Place(run.created_at, row[0]) for run, row in zip(runs, rows, strict=True)]
+    end = db.execute(scan.end, listing.values).fetchone()
+    return Found(runs, places, Place(*end) if end is not None else None)

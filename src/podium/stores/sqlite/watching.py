@@ -15,6 +15,10 @@ _IDLE_SECONDS: Final = 0.1
 _SLOWING_DOWN: Final = 1.2
 
 
+# The watchers of all runs.
+EVERY_RUN: Final = ""
+
+
 class Watching:
     def __init__(self, data_version: Callable[[], int]) -> None:
         self._data_version = data_version
@@ -40,7 +44,7 @@ class Watching:
     def notify(self, run_ids: Iterable[str]) -> None:
         if not self._watchers:
             return
-        for run_id in run_ids:
+        for run_id in (EVERY_RUN, *run_ids):
             for changed in self._watchers.get(run_id, ()):
                 changed.set()
 

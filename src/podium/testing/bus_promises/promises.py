@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from podium.log.messages import Message
 from podium.ports.bus import TopicRefused
 from podium.ports.events_in import Incoming
 from podium.testing.bus_promises.world import BusWorld, message, records, taken
@@ -209,6 +210,39 @@ class BusPromises:
             facts = {name: dead.header(f"dead_{name}") for name in ("code", "topic", "partition", "offset")}
             assert facts == {"code": "EVENT_NOT_JSON", "topic": topic, "partition": "0", "offset": "0"}
             assert not any(b"s3cret99" in value for _, value in dead.headers)
+
+        world.run(scenario())
+
+    def test_messages_of_a_program_are_sent_in_order(self, world: BusWorld) -> None:
+        async def scenario() -> None:
+            topic = world.topic("sent")
+            await world.create([topic])
+            bus = world.make_bus(None)
+            await bus.send([Message(topic, "k", b"1", (("h", "v"),)), Message(topic, "k", b"2", ())])
+            await bus.send([Message(topic, "k", b"3", ())])
+            await bus.close()
+            found = await world.received(topic, 3)
+            assert [(one.key, one.value) for one in found] == [(b"k", b"1"), (b"k", b"2"), (b"k", b"3")]
+            assert found[0].header("h") == "v"
+
+        world.run(scenario())
+
+    def test_the_lag_of_a_group_is_what_it_has_not_committed(self, world: BusWorld) -> None:
+        async def scenario() -> None:
+            topic = world.topic("in")
+            await world.create([topic, f"{topic}.dead"])
+            await _numbers(world, topic, 5)
+            source = world.make_source(topic, "group")
+            await source.open()
+            got = await taken(source, 3)
+            assert await source.lag() == 5
+            await source.commit(got)
+            assert await source.lag() == 2
+            await source.commit(await taken(source, 2))
+            assert await source.lag() == 0
+            await _numbers(world, topic, 1, start=5)
+            assert await source.lag() == 1
+            await source.close()
 
         world.run(scenario())
 

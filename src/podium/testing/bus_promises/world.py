@@ -8,7 +8,7 @@ import msgspec
 
 from podium.log.events import EventRecord
 from podium.log.ids import RunId
-from podium.ports.bus import EventBus
+from podium.ports.bus import MessageBus
 from podium.ports.events_in import EventSource, Incoming
 from podium.stores.memory import MemoryStore
 from podium.testing.clock import VirtualClock
@@ -19,7 +19,7 @@ _MAX_TRIES: Final = 400
 
 class BusWorld(msgspec.Struct):
     # A bus whose events go to this topic; None: only what steps publish is delivered.
-    make_bus: Callable[[str | None], EventBus]
+    make_bus: Callable[[str | None], MessageBus]
     # A member of a group for a topic.
     make_source: Callable[[str, str], EventSource]
     # Make topics; called before anything is sent to them.

@@ -2,7 +2,7 @@
 
     class TestMyServices(ServiceCatalogPromises):
         @pytest.fixture
-        def services(self): ...       an empty `ServiceCatalog`
+        def services(self): ...       an empty `ServiceCatalog`, which the promise closes
 
     class TestMyTable(RegistrationTablePromises):
         @pytest.fixture
@@ -13,12 +13,13 @@ Each promise runs on an event loop of its own, so that no plugin is needed.
 
 from podium.testing.catalog_promises.service_catalog import ServiceCatalogPromises
 from podium.testing.catalog_promises.table import RegistrationTablePromises
-from podium.testing.catalog_promises.values import change, node, projection, service
+from podium.testing.catalog_promises.values import change, listed, node, projection, service
 
 __all__ = [
     "RegistrationTablePromises",
     "ServiceCatalogPromises",
     "change",
+    "listed",
     "node",
     "projection",
     "service",

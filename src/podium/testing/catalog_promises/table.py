@@ -5,7 +5,16 @@ import asyncio
 import pytest
 
 from podium.ports.catalog import DueNode, Projection, RegistrationTable, RevisionConflict
-from podium.testing.catalog_promises.values import at, change, node, node_id, projection, promise, renewal
+from podium.testing.catalog_promises.values import (
+    HOSTILE_TEXT,
+    at,
+    change,
+    node,
+    node_id,
+    projection,
+    promise,
+    renewal,
+)
 
 
 async def _stored(table: RegistrationTable, number: int = 1) -> Projection:
@@ -107,6 +116,31 @@ class RegistrationTablePromises:
         await table.write(change(projection(description=node(node_version="2.0.0")), 1, change_id="x/y"))
         assert await table.registrations(None, 10) == before
 
+    @promise
+    async def test_the_same_change_again_is_answered_also_after_a_heartbeat_and_a_new_look(
+        self, table: RegistrationTable
+    ) -> None:
+        row = projection(liveness_deadline=at(90))
+        await table.write(change(row, status="registered"))
+        await table.renew([renewal(seconds=5, deadline=100)])
+        renewed = await _stored(table)
+        for expected in (0, 1):
+            assert await table.write(change(row, expected, status="registered")) == renewed
+        assert await _stored(table) == renewed
+
+    @promise
+    async def test_any_text_and_number_is_kept_as_it_is(self, table: RegistrationTable) -> None:
+        content = {HOSTILE_TEXT: [HOSTILE_TEXT, 1e300, 2**70, 0.1, -1, True, None, {}]}
+        hostile = node(
+            capabilities=content, metadata=content, endpoints={"a": "http://é'\"%s"}, node_role="'; DROP --"
+        )
+        written = await table.write(
+            change(projection(description=hostile), change_id="'\"%s{0}", status="registered")
+        )
+        assert written.node == hostile
+        assert (await _stored(table)).node == hostile
+        assert [one.node for one in await table.registrations(None, 10)] == [hostile]
+
     # --- deadlines --------------------------------------------------------------------------------
 
     @promise
@@ -157,6 +191,37 @@ class RegistrationTablePromises:
         assert await _stored(table) == before
 
     @promise
+    async def test_of_several_heartbeats_of_a_node_the_latest_deadline_counts(
+        self, table: RegistrationTable
+    ) -> None:
+        await table.write(change(projection(liveness_deadline=at(90))))
+        beats = [
+            renewal(seconds=5, deadline=100),
+            renewal(seconds=6, deadline=101),
+            renewal(epoch=0, seconds=7, deadline=102),
+        ]
+        assert await table.renew(beats) == 1
+        row = await _stored(table)
+        assert (row.liveness_deadline, row.heartbeat_at) == (at(101), at(6))
+        assert await table.renew([]) == 0
+
+    @promise
+    async def test_concurrent_batches_of_heartbeats_leave_the_latest_deadline(
+        self, table: RegistrationTable
+    ) -> None:
+        numbers = range(1, 201)
+        await asyncio.gather(
+            *(table.write(change(projection(number, liveness_deadline=at(90)))) for number in numbers)
+        )
+        batches = []
+        for index in range(8):
+            beats = [renewal(number, seconds=index, deadline=100 + index) for number in numbers]
+            batches.append(beats if index % 2 else beats[::-1])
+        await asyncio.gather(*(table.renew(batch) for batch in batches))
+        deadlines = {one.liveness_deadline for one in await table.projections(None, 1000)}
+        assert deadlines == {at(107)}
+
+    @promise
     async def test_a_node_without_a_liveness_deadline_is_not_renewed(self, table: RegistrationTable) -> None:
         await table.write(change(projection(state="LIVENESS_EXPIRED")))
         assert await table.renew([renewal(seconds=5, deadline=100)]) == 0
@@ -196,3 +261,15 @@ class RegistrationTablePromises:
         assert [one.node.node_id for one in await table.registrations(None, 2)] == [node_id(1), node_id(2)]
         assert [one.node.node_id for one in await table.registrations(node_id(2), 2)] == [node_id(3)]
         assert await table.registrations(node_id(3), 2) == []
+
+    @promise
+    async def test_a_summary_counts_projections_by_state_and_has_the_oldest_deadline(
+        self, table: RegistrationTable
+    ) -> None:
+        empty = await table.summary()
+        assert (empty.states, empty.oldest_deadline) == ({}, None)
+        await table.write(change(projection(1, state="ACTIVE", liveness_deadline=at(90), retry_at=at(7))))
+        await table.write(change(projection(2, state="ACTIVE", liveness_deadline=at(8))))
+        await table.write(change(projection(3, state="REJECTED")))
+        summary = await table.summary()
+        assert (summary.states, summary.oldest_deadline) == ({"ACTIVE": 2, "REJECTED": 1}, at(7))

@@ -7,22 +7,41 @@ from functools import wraps
 from typing import Any
 from uuid import UUID
 
-from podium.ports.catalog import NodeDescription, Projection, Registration, Renewal, Service, TableChange
+from podium.ports.catalog import (
+    NodeDescription,
+    Projection,
+    Registration,
+    Renewal,
+    Service,
+    ServiceCatalog,
+    TableChange,
+)
 
+# What breaks statements, documents, addresses and terminals that are put together from texts.
+HOSTILE_TEXT = "'\";-- \\ %s {0} ${HOME} </script>\r\n\t\0\x1b[31m é\u2028\u202e\ufeff😀 ../../etc"
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def promise(test: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any, Any], None]:
-    """Make a test that pytest can call of one that awaits. Its fixture keeps its name."""
+    """Make a test that pytest can call of one that awaits. Its fixture keeps its name, and is closed at the end."""
 
     @wraps(test)
     def run(self: Any, *given: Any, **named: Any) -> None:
         async def whole() -> None:
-            await test(self, *given, **named)
+            try:
+                await test(self, *given, **named)
+            finally:
+                for catalog in (*given, *named.values()):
+                    await catalog.close()
 
         asyncio.run(whole())
 
     return run
+
+
+async def listed(services: ServiceCatalog) -> list[Service]:
+    """All pages."""
+    return [one async for page in services.services() for one in page]
 
 
 def at(seconds: float) -> datetime:

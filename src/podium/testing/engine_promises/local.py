@@ -20,7 +20,8 @@ from podium.ports.engine import Engine, RunRequest
 from podium.ports.store import Store
 from podium.testing.engine_promises.engine import log_of, take_part
 from podium.testing.engine_promises.scenarios import ScriptedSignal
-from podium.wiring import open_store, use_case_parts
+from podium.wiring.stores import open_store
+from podium.wiring.use_cases import use_case_parts
 
 _SECONDS: Final = 60.0
 

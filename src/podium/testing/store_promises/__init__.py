@@ -15,18 +15,27 @@ from podium.testing.store_promises.attempts import AttemptPromises
 from podium.testing.store_promises.audit import AuditPromises
 from podium.testing.store_promises.checkpoints import CheckpointPromises
 from podium.testing.store_promises.contents import ContentPromises
+from podium.testing.store_promises.endpoints import EndpointPromises
+from podium.testing.store_promises.feed import FeedPromises
+from podium.testing.store_promises.fleet import FleetPromises
 from podium.testing.store_promises.hostile_text import HostileTextPromises
 from podium.testing.store_promises.identity import IdentityPromises
 from podium.testing.store_promises.leases import LeasePromises
+from podium.testing.store_promises.listing import ListingPromises
 from podium.testing.store_promises.outbox import OutboxPromises
+from podium.testing.store_promises.pools import PoolPromises
 from podium.testing.store_promises.pruning import PruningPromises
+from podium.testing.store_promises.published_plans import PublishedPlanPromises
 from podium.testing.store_promises.queue import QueuePromises
 from podium.testing.store_promises.reading import ReadingPromises
 from podium.testing.store_promises.refusing import RefusingPromises
+from podium.testing.store_promises.schedules import SchedulePromises
+from podium.testing.store_promises.sessions import SessionPromises, TenantStatePromises
 from podium.testing.store_promises.snapshots import SnapshotPromises
 from podium.testing.store_promises.taking_over import TakingOverPromises
 from podium.testing.store_promises.tenants import TenantPromises
 from podium.testing.store_promises.timers import TimerPromises
+from podium.testing.store_promises.tokens import TokenPromises
 from podium.testing.store_promises.world import R1, TTL, World, started, types_in
 
 __all__ = [
@@ -38,20 +47,30 @@ __all__ = [
     "AuditPromises",
     "CheckpointPromises",
     "ContentPromises",
+    "EndpointPromises",
+    "FeedPromises",
+    "FleetPromises",
     "HostileTextPromises",
     "IdentityPromises",
     "LeasePromises",
+    "ListingPromises",
     "LogPromises",
     "OutboxPromises",
+    "PoolPromises",
     "PruningPromises",
+    "PublishedPlanPromises",
     "QueuePromises",
     "ReadingPromises",
     "RefusingPromises",
+    "SchedulePromises",
+    "SessionPromises",
     "SnapshotPromises",
     "StorePromises",
     "TakingOverPromises",
     "TenantPromises",
+    "TenantStatePromises",
     "TimerPromises",
+    "TokenPromises",
     "World",
     "started",
     "types_in",
@@ -66,11 +85,15 @@ class StorePromises(
     LogPromises,
     HostileTextPromises,
     TenantPromises,
+    ListingPromises,
+    FeedPromises,
     IdentityPromises,
     LeasePromises,
     TakingOverPromises,
     AttemptPromises,
     QueuePromises,
+    PoolPromises,
+    FleetPromises,
     TimerPromises,
     SnapshotPromises,
     CheckpointPromises,
@@ -78,5 +101,11 @@ class StorePromises(
     PruningPromises,
     ContentPromises,
     AuditPromises,
+    SchedulePromises,
+    EndpointPromises,
+    PublishedPlanPromises,
+    TokenPromises,
+    SessionPromises,
+    TenantStatePromises,
 ):
     """All of them."""

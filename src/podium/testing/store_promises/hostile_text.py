@@ -253,7 +253,10 @@ QUESTIONS: Final[dict[str, _Keep]] = {
     "run of a tenant": lambda at, text: at.store.runs.find("default", text),
     "tenant of a run": lambda at, text: at.store.runs.find(text, "r1"),
     "tenant of a page": lambda at, text: at.store.runs.page(text, RunQuery()),
-    **{f"{field} of a page": _page(field) for field in ("project_id", "environment_id", "plan_id", "cursor")},
+    **{
+        f"{field} of a page": _page(field)
+        for field in ("project_id", "environment_id", "plan_id", "pool", "text", "cursor")
+    },
     "engine": lambda at, text: at.store.run_of_engine(text, text),
     "limits": lambda at, text: at.store.limits(text),
     "steps": lambda at, text: at.store.find_steps(R1, [text]),

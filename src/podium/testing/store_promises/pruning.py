@@ -2,7 +2,7 @@
 
 import pytest
 
-from podium.errors import RunNotFound, RunNotPrunable, RunRequestConflict
+from podium.errors import RunNotFound, RunNotPrunable, RunRequestConflict, RunRequestPruned
 from podium.testing.events import event, new_run
 from podium.testing.store_promises.world import R1, TTL, World, started
 
@@ -32,11 +32,14 @@ class PruningPromises:
             lease = await started(world.store, run_request_id="req-1")
             await world.store.append(R1, [event("r1", "RunCompleted")], fence=lease.fence)
             await world.store.prune(R1)
-            with pytest.raises(RunRequestConflict):
+            with pytest.raises(RunRequestPruned):
                 await world.store.create_run(new_run("r2", run_request_id="req-1"), [])
+            with pytest.raises(RunRequestPruned):
+                await world.store.create_run(new_run("r1", run_request_id="req-1"), [])
             # Nor does another run get its id: an old fence would fit again.
-            with pytest.raises(RunRequestConflict):
+            with pytest.raises(RunRequestConflict) as raised:
                 await world.store.create_run(new_run("r1", run_request_id="req-2"), [])
+            assert not isinstance(raised.value, RunRequestPruned)
 
         world.run(scenario())
 

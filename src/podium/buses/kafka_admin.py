@@ -1,0 +1,56 @@
+"""A client of Kafka for questions about topics and groups.
+
+It serves its callbacks only when it is polled: an error of the login is known after that, and until then looks like a
+broker that does not answer.
+"""
+
+import time
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from podium.buses.kafka_errors import as_podium, is_refusal
+from podium.buses.kafka_settings import UNUSABLE_SETTINGS, KafkaConnection
+from podium.errors import PodiumError
+from podium.ports.bus import BusRefused
+
+# Shorter than the claim of a line of the outbox, so that no other relay takes it over while this one still waits.
+PATIENCE: Final = 15.0
+_LOOK_SECONDS: Final = 1.0
+
+
+class KafkaAdmin:
+    """Keep it until all of its requests are answered: a client that is let go takes them along."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        """Raises `BusRefused`."""
+        self._name = connection.address.name
+        self._refusal: KafkaError | None = None
+        try:
+            self.client = AdminClient(connection.settings(log_level=0, error_cb=self._on_error))
+        except KafkaException:
+            raise BusRefused(f"{self._name}: {UNUSABLE_SETTINGS}") from None
+
+    def topics(self, patience: float) -> frozenset[str]:
+        """Those that the user may see. A refusal is raised when it is known, and not after the whole time.
+
+        Raises `BusRefused` and `BusUnavailable`.
+        """
+        until = time.monotonic() + patience
+        while True:
+            try:
+                return frozenset(self.client.list_topics(timeout=_LOOK_SECONDS).topics)
+            except KafkaException as error:
+                problem = self.problem(error)
+                if self._refusal is not None or time.monotonic() > until:
+                    raise problem from None
+
+    def problem(self, error: KafkaException, topic: str | None = None) -> PodiumError:
+        """What it means for a caller."""
+        self.client.poll(0)
+        return as_podium(self._refusal or error.args[0], self._name, topic)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if is_refusal(error):
+            self._refusal = error

@@ -1,0 +1,121 @@
+"""`podium worker`: a worker of pools."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from podium.cli.env_files import use_env_files
+from podium.cli.hints import given_runs, print_notice
+from podium.cli.storing import using_parts
+from podium.engines.run_host import HostView
+from podium.log.ids import check_id
+from podium.operations.fleet import serve_pools
+from podium.operations.parts import Parts
+from podium.operations.schedules.ticking import Ticker, TickerView
+from podium.text import visible
+from podium.wiring.engines import run_host
+from podium.wiring.stores import runs_folder
+
+# As a shell reports a process that SIGTERM has ended.
+_TERMINATED: Final = 128 + signal.SIGTERM
+# After the second signal: for steps to be killed and leases to be given up.
+_KILL_SECONDS: Final = 5.0
+_SEVERAL_TENANTS: Final = (
+    "warning: this worker serves {tenants}, and Podium does not isolate their steps from one another: they are "
+    "processes of one user on one machine. Use one worker per tenant, each with a user of its own, unless these "
+    "tenants trust each other."
+)
+
+
+def serve(
+    pools: Sequence[str],
+    tenants: Sequence[str],
+    slots: int | None,
+    drain: float,
+    *,
+    env_files: tuple[Path, ...],
+    store: str | None,
+) -> int:
+    tenants = tuple(dict.fromkeys(tenants))
+    for tenant in tenants:
+        check_id("tenant", tenant)
+    for pool in pools:
+        check_id("pool", pool)
+    shares = frozenset(name for file in use_env_files(env_files) for name in file.values)
+    if len(tenants) > 1:
+        print_notice(_SEVERAL_TENANTS.format(tenants=_listed(tenants)))
+    folder = runs_folder(given_runs())
+
+    async def work(parts: Parts) -> bool:
+        stopping = _Stopping(asyncio.get_running_loop())
+        host = run_host(
+            parts.store,
+            folder,
+            pool=pools[0],
+            other_pools=pools[1:],
+            tenants=frozenset(tenants),
+            slots=slots,
+            view=_Shown(),
+            shares=shares,
+        )
+
+        def ready(worker_id: str) -> None:
+            of = "" if tenants == ("default",) else f" of {_listed(tenants)}"
+            word = "pool" if len(host.pools) == 1 else "pools"
+            click.echo(
+                f"ready: worker {worker_id} serves {word} {_listed(host.pools)}{of}; press Ctrl-C to stop"
+            )
+            sys.stdout.flush()
+
+        ticker = Ticker(parts, host.pools, tenants, _Ticks())
+        await serve_pools(
+            parts,
+            host,
+            tenants,
+            stopping.stop,
+            ticker=ticker,
+            drain=drain,
+            hurry=stopping.hurry,
+            on_ready=ready,
+        )
+        return stopping.hurry.is_set()
+
+    return _TERMINATED if using_parts(store, work, create=True) else 0
+
+
+class _Stopping:
+    """The first signal drains the worker, the second one stops its steps."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.stop, self.hurry = asyncio.Event(), asyncio.Event()
+        self._loop = loop
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._signalled)
+
+    def _signalled(self) -> None:
+        if not self.stop.is_set():
+            self.stop.set()
+        elif not self.hurry.is_set():
+            self.hurry.set()
+            # If the store does not answer, leases lapse.
+            self._loop.call_later(_KILL_SECONDS, os._exit, _TERMINATED)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(visible(repr(name)) for name in names)
+
+
+class _Ticks(TickerView):
+    def trouble(self, reason: str) -> None:
+        click.echo(visible(f"schedules: {reason}"), err=True)
+
+
+class _Shown(HostView):
+    def trouble(self, reason: str) -> None:
+        click.echo(visible(reason), err=True)

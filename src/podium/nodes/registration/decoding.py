@@ -1,0 +1,115 @@
+"""What a message says: an event that the contract consumes, or a code why it is none. Pure.
+
+The value of a message is the body of the event, as JSON; its topic says which event it is. The headers `event_type` and
+`event_version` are optional, and have to fit if they are there. Codes never contain anything of a message.
+"""
+
+import re
+from datetime import datetime
+from typing import Any, Final, TypeAlias
+from uuid import UUID
+
+import msgspec
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+
+from podium.nodes.registration.intake import MAX_AHEAD, NodeHeartbeatEvent
+from podium.nodes.registration.models.model_orchestrator_input import (
+    NodeIntrospectionEvent,
+    NodeRegistrationAcked,
+    RegistryRequestIntrospectionEvent,
+)
+
+MAX_BYTES: Final = 256 * 1024
+TOO_LARGE: Final = "EVENT_TOO_LARGE"
+NOT_JSON: Final = "EVENT_NOT_JSON"
+NOT_AN_OBJECT: Final = "EVENT_NOT_AN_OBJECT"
+UNKNOWN_TYPE: Final = "EVENT_TYPE_UNKNOWN"
+UNKNOWN_VERSION: Final = "EVENT_VERSION_UNKNOWN"
+INVALID: Final = "EVENT_INVALID"
+INVALID_NODE_ID: Final = "NODE_ID_INVALID"
+IN_THE_FUTURE: Final = "EVENT_IN_THE_FUTURE"
+HAS_CREDENTIALS: Final = "ENDPOINT_WITH_CREDENTIALS"
+
+_VERSION: Final = re.compile(r"1(\.[0-9]{1,9}){0,2}", re.ASCII)
+# No column of a database holds this character.
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+
+
+class RuntimeTick(BaseModel):
+    """The time that decides about deadlines."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    now: AwareDatetime
+    correlation_id: UUID | None = None
+
+
+Body: TypeAlias = (
+    NodeIntrospectionEvent
+    | RegistryRequestIntrospectionEvent
+    | NodeRegistrationAcked
+    | NodeHeartbeatEvent
+    | RuntimeTick
+)
+_MODELS: Final[dict[str, type[Body]]] = {
+    "NodeIntrospectionEvent": NodeIntrospectionEvent,
+    "RegistryRequestIntrospectionEvent": RegistryRequestIntrospectionEvent,
+    "NodeRegistrationAcked": NodeRegistrationAcked,
+    "NodeHeartbeatEvent": NodeHeartbeatEvent,
+    "RuntimeTick": RuntimeTick,
+}
+
+
+class Refused(Exception):
+    """A message that can never be used. It says nothing but its code."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def decode(
+    expected: str, value: bytes, *, event_type: str | None, version: str | None, received_at: datetime
+) -> Body:
+    """`expected`: the event that the contract has for the topic. `received_at`: by the bus. Raises `Refused`."""
+    if len(value) > MAX_BYTES:
+        raise Refused(TOO_LARGE)
+    if event_type not in (None, "", expected) or expected not in _MODELS:
+        raise Refused(UNKNOWN_TYPE)
+    if version and _VERSION.fullmatch(version) is None:
+        raise Refused(UNKNOWN_VERSION)
+    body = _validated(_MODELS[expected], _object(value))
+    timestamp = getattr(body, "timestamp", None)
+    if timestamp is not None and timestamp > received_at + MAX_AHEAD:
+        raise Refused(IN_THE_FUTURE)
+    return body
+
+
+def _object(value: bytes) -> dict[str, Any]:
+    try:
+        read = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refused(NOT_JSON) from None
+    if not isinstance(read, dict):
+        raise Refused(NOT_AN_OBJECT)
+    if _NUL.search(value):
+        raise Refused(INVALID)
+    return read
+
+
+def _validated(model: type[Body], read: dict[str, Any]) -> Body:
+    try:
+        return model.model_validate(read)
+    except ValidationError as invalid:
+        wrong = {one["loc"][:1] for one in invalid.errors(include_input=False, include_context=False)}
+    except (ValueError, OverflowError, RecursionError):
+        wrong = set()
+    if ("node_id",) in wrong:
+        raise Refused(INVALID_NODE_ID)
+    # Its values are checked one by one by pydantic, so that what is left to find is a user name or password.
+    has_texts = _is_texts(read.get("endpoints"))
+    raise Refused(HAS_CREDENTIALS if wrong == {("endpoints",)} and has_texts else INVALID)
+
+
+def _is_texts(endpoints: Any) -> bool:
+    return isinstance(endpoints, dict) and all(isinstance(one, str) for one in endpoints.values())

@@ -1,0 +1,158 @@
+"""The workers of pools: what they report of themselves while they serve, who sees them, and stopping one."""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+import podium
+from podium.engines.run_host import RunHost
+from podium.errors import PodiumError
+from podium.log.times import timestamp
+from podium.log.workers import Worker, WorkerReport
+from podium.operations.parts import Parts
+from podium.operations.schedules.ticking import Ticker
+
+HEARTBEAT_SECONDS: Final = 2.0
+# A worker that has not reported for so long is gone, or cannot reach the store.
+LOST_SECONDS: Final = 15.0
+
+
+class WorkerNotFound(PodiumError):
+    code = "WORKER_NOT_FOUND"
+
+
+class WorkerView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A worker, as those see it who have a role in one of its tenants."""
+
+    id: str
+    host: str
+    pid: int
+    version: str
+    pools: tuple[str, ...]
+    slots: int
+    running: int
+    started_at: str
+    seen_at: str
+    # serving, draining or lost.
+    state: str
+
+
+async def serve_pools(
+    parts: Parts,
+    host: RunHost,
+    tenants: Sequence[str],
+    stop: asyncio.Event,
+    *,
+    ticker: Ticker,
+    drain: float,
+    hurry: asyncio.Event,
+    on_ready: Callable[[str], None],
+) -> None:
+    """Drive runs of these tenants, and start those of their schedules, until `stop` is set or an operator asks for it.
+
+    `on_ready` is called with the id of the worker. Raises what `Parts.require` does.
+    """
+    for tenant in tenants:
+        await parts.require("worker.serve", tenant)
+    reporting = _Reporting(parts, host, tenants)
+    await reporting.report()
+    beats = asyncio.create_task(reporting.keep_reporting(stop))
+    ticking = asyncio.create_task(ticker.serve(stop))
+    ticking.add_done_callback(lambda _: stop.set())  # a defect ends the worker
+    try:
+        await host.serve(stop, drain=drain, hurry=hurry, on_ready=lambda: on_ready(worker_id_of(host.owner)))
+    finally:
+        stop.set()
+        await ticking
+        beats.cancel()
+        with contextlib.suppress(asyncio.CancelledError, PodiumError):
+            await beats
+        with contextlib.suppress(PodiumError):
+            await parts.store.remove_worker(worker_id_of(host.owner))
+
+
+def worker_id_of(owner: str) -> str:
+    """The end of the name under which a worker holds leases."""
+    return owner.rpartition(":")[2]
+
+
+class _Reporting:
+    def __init__(self, parts: Parts, host: RunHost, tenants: Sequence[str]) -> None:
+        self._parts = parts
+        self._host = host
+        self._tenants = tuple(tenants)
+        self._started_at = timestamp(parts.clock.now())
+
+    async def report(self) -> bool:
+        return await self._parts.store.report_worker(
+            WorkerReport(
+                worker_id=worker_id_of(self._host.owner),
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=podium.__version__,
+                pools=self._host.pools,
+                tenants=self._tenants,
+                slots=self._host.slots,
+                running=self._host.running,
+                started_at=self._started_at,
+            )
+        )
+
+    async def keep_reporting(self, stop: asyncio.Event) -> None:
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            # Without a store the leases say how long the worker may continue.
+            with contextlib.suppress(PodiumError):
+                if await self.report():
+                    stop.set()
+
+
+async def list_workers(parts: Parts, tenant_id: str) -> list[WorkerView]:
+    """Those that serve the tenant."""
+    await parts.require("fleet.view", tenant_id)
+    return [_view(one) for one in await parts.store.workers() if _serves(one, tenant_id)]
+
+
+async def drain_worker(parts: Parts, tenant_id: str, worker_id: str) -> WorkerView:
+    """It claims nothing more, gives running steps its time to drain, and stops. Raises `WorkerNotFound`, also for one
+    that serves others. It concerns every tenant that the worker serves, so it has to be allowed in each.
+    """
+    await parts.require("worker.drain", tenant_id, records=False)
+    found = [one for one in await parts.store.workers() if one.report.worker_id == worker_id]
+    if not found or not _serves(found[0], tenant_id):
+        raise not_found(worker_id)
+    for tenant in found[0].report.tenants or (tenant_id,):
+        await parts.require("worker.drain", tenant)
+    if not await parts.store.drain_worker(worker_id):
+        raise not_found(worker_id)
+    return _view(msgspec.structs.replace(found[0], is_draining=True))
+
+
+def not_found(worker_id: str) -> WorkerNotFound:
+    return WorkerNotFound(f"worker {worker_id!r} not found; `podium workers list` lists all workers")
+
+
+def _serves(worker: Worker, tenant_id: str) -> bool:
+    return worker.report.tenants is None or tenant_id in worker.report.tenants
+
+
+def _view(worker: Worker) -> WorkerView:
+    state = "draining" if worker.is_draining else "serving"
+    report = worker.report
+    return WorkerView(
+        id=report.worker_id,
+        host=report.host,
+        pid=report.pid,
+        version=report.version,
+        pools=report.pools,
+        slots=report.slots,
+        running=report.running,
+        started_at=report.started_at,
+        seen_at=worker.seen_at,
+        state="lost" if worker.seen_seconds_ago > LOST_SECONDS else state,
+    )

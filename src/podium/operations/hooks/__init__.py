@@ -1,0 +1,1 @@
+"""Use cases of hooks: deliveries of other systems that start runs."""

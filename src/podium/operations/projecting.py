@@ -1,0 +1,109 @@
+"""Keeps the summaries of all runs up with their logs, in the background: for lists that show steps, cost and failures.
+
+A server or a worker starts one. Several may work on one store: an older summary never replaces a newer one. It
+continues where the last one of the store has stopped; runs from before the first one are projected when listed.
+"""
+
+import asyncio
+import contextlib
+import logging
+from typing import Final
+
+from podium.errors import RunNotFound, StoreUnavailable
+from podium.log.runs import Run
+from podium.log.times import moment
+from podium.ports.bus import AlertHook
+from podium.ports.changes import RunChanges
+from podium.ports.clock import Clock
+from podium.ports.store import Store
+from podium.runtime.alerts import Alerting, log_alert
+from podium.runtime.projecting import LAG_ALERT_SECONDS, Projecting
+
+logger = logging.getLogger(__name__)
+
+_READER: Final = "projector"
+# So that a run with many events a second is saved a few times a second.
+_PAUSE_SECONDS: Final = 0.2
+_RETRY_SECONDS: Final = 1.0
+_SAVE_EVERY: Final = 5.0
+
+
+class BackgroundProjector:
+    """Started and stopped by its process; `lag` says how far it is behind."""
+
+    def __init__(
+        self, store: Store, clock: Clock, hook: AlertHook = log_alert, *, pause: float = _PAUSE_SECONDS
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._alerting = Alerting(store, clock, hook)
+        self._projecting = Projecting(store, clock, self._alerting, on_demand=True)
+        self._pause = pause
+        self._task: asyncio.Task[None] | None = None
+        self._cursor: str | None = None
+        self._saved: str | None = None
+        self._saved_at = 0.0
+        self._started = clock.now()
+        # For how long the event that waited longest in the last batch had been in the log, in seconds.
+        self.lag = 0.0
+
+    def start(self) -> None:
+        self._started = self._clock.now()
+        self._task = asyncio.create_task(self._project_for_ever())
+
+    async def stop(self) -> None:
+        """What it has not come to is projected by the next one."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+            with contextlib.suppress(StoreUnavailable):
+                await self._save_position()
+
+    async def _project_for_ever(self) -> None:
+        while True:
+            try:
+                await self._follow()
+            except StoreUnavailable as error:
+                logger.warning("projections wait for the store: %s", error)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self) -> None:
+        self._cursor = self._cursor or await self._store.load_position(_READER)
+        async for batch in self._store.changes(after=self._cursor):
+            await self._project(batch)
+            self._cursor = batch.cursor
+            if self._clock.elapsed() - self._saved_at >= _SAVE_EVERY:
+                await self._save_position()
+            await asyncio.sleep(self._pause)
+
+    async def _project(self, batch: RunChanges) -> None:
+        lag = 0.0
+        for run in batch.runs:
+            await self._project_run(run)
+            lag = max(lag, self._age(run))
+        if lag > LAG_ALERT_SECONDS >= self.lag:
+            self._alerting.lag_is_high(lag)
+        self.lag = lag
+
+    async def _project_run(self, run: Run) -> None:
+        try:
+            await self._projecting.catch_up(run.identity.run_id)
+        except RunNotFound:
+            pass  # removed since
+        except StoreUnavailable:
+            raise
+        except Exception:
+            # One run that cannot be projected must not keep all others waiting.
+            logger.exception("run %s cannot be projected", run.identity.run_id)
+
+    def _age(self, run: Run) -> float:
+        """Of the newest event of a run; what happened before this process projected is not its lag."""
+        since = max(moment(run.updated_at), self._started)
+        return max(0.0, (self._clock.now() - since).total_seconds())
+
+    async def _save_position(self) -> None:
+        if self._cursor is not None and self._cursor != self._saved:
+            await self._store.save_position(_READER, self._cursor)
+            self._saved, self._saved_at = self._cursor, self._clock.elapsed()

@@ -1,0 +1,26 @@
+"""Where the runs of the service are created and driven, and how many more there may be."""
+
+import asyncio
+from typing import Protocol
+
+from podium.log.ids import RunId
+from podium.nodes.registration.intake import RunStart
+
+
+class Runs(Protocol):
+    @property
+    def free(self) -> int:
+        """How many more may be open here."""
+        ...
+
+    async def create(self, start: RunStart) -> bool:
+        """Durable when it returns; False if it exists or existed. Raises `RunRequestConflict` for other content."""
+        ...
+
+    async def reopen(self, run_id: RunId, end_seq: int) -> None:
+        """Continue a run that has failed, if this is still its last end."""
+        ...
+
+    async def serve(self, stopping: asyncio.Event, *, drain: float) -> None:
+        """Drive runs until stopped, those that a killed process left, too; then let them end for so many seconds."""
+        ...

@@ -1,0 +1,70 @@
+"""Start a run of a published plan, in a pool: a worker carries it out."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from podium.log.engines import LOCAL
+from podium.log.ids import DEFAULT_ENVIRONMENT, DEFAULT_POOL, DEFAULT_PROJECT
+from podium.operations.inputs import check_inputs
+from podium.operations.parts import Parts
+from podium.operations.published_plans import open_referred
+from podium.operations.rerunning import rerun_request
+from podium.operations.start import may_start
+from podium.operations.submitting import OnLimit, Submitted, submit_run
+from podium.plan.capabilities import check_capabilities
+from podium.ports.engine import RunRequest
+
+
+class RunOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller asks for. The tenant is not part of it: it follows from who asks."""
+
+    # `id@version`, or the SHA-256 of a published plan.
+    plan: str
+    inputs: dict[str, Any] = msgspec.field(default_factory=dict)
+    project_id: str = DEFAULT_PROJECT
+    environment_id: str = DEFAULT_ENVIRONMENT
+    pool: str = DEFAULT_POOL
+    priority: int | None = None
+    concurrency_key: str | None = None
+    on_limit: OnLimit = OnLimit.QUEUE
+    start_at: datetime | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    # Two orders with the same one are one run.
+    request_id: str | None = None
+
+
+async def order_run(parts: Parts, tenant_id: str, order: RunOrder) -> Submitted:
+    """Create the run, or find the one that this order created before. Its id is chosen here.
+
+    Raises `InvalidInput`, and what `open_referred` and `submit_run` do.
+    """
+    await may_start(parts, tenant_id)
+    found = await open_referred(parts, tenant_id, order.plan)
+    check_capabilities(found.plan, LOCAL)
+    request = RunRequest(
+        found.plan,
+        inputs=check_inputs(order.inputs, found.plan.workflow),
+        source=found.content.source,
+        workspace=parts.workspace,
+        tenant_id=tenant_id,
+        project_id=order.project_id,
+        environment_id=order.environment_id,
+        plan_content=found.content.content,
+        plan_approved_by=found.published.approved_by,
+        run_request_id=order.request_id,
+        concurrency_key=order.concurrency_key,
+        priority=order.priority,
+        pool=order.pool,
+        labels=order.labels,
+    )
+    return await submit_run(parts, request, on_limit=order.on_limit, start_at=order.start_at)
+
+
+async def order_rerun(parts: Parts, tenant_id: str, run_id: str, request_id: str | None = None) -> Submitted:
+    """A new run of the same plan and inputs, from its first step on. Raises what `rerun_request` does."""
+    request = await rerun_request(parts, tenant_id, run_id)
+    request = replace(request, pool=request.pool or DEFAULT_POOL, run_request_id=request_id)
+    return await submit_run(parts, request)

@@ -1,0 +1,1 @@
+"""Use cases of schedules: define, change and look at them, and let them start runs."""

@@ -1,0 +1,90 @@
+"""What a store keeps about those who ask over HTTP."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from podium.log.times import Timestamp
+
+if TYPE_CHECKING:
+    from podium.access.audit import AuditDraft
+    from podium.access.sessions import LoginCode, StoredSession
+    from podium.access.stored_tokens import StoredToken
+    from podium.access.tenants import TenantState
+
+
+class Tokens(Protocol):
+    """Tokens by their SHA-256; the tokens themselves are in no store."""
+
+    async def add_token(
+        self, token: "StoredToken", *, only_first: bool = False, audit: "Sequence[AuditDraft]" = ()
+    ) -> bool:
+        """False, and nothing has changed, if there is a token with this id. `audit` is recorded with the token.
+
+        `only_first`: also False if the store has any other token, of whichever tenant.
+        """
+        ...
+
+    async def find_token(self, token_id: str) -> "StoredToken | None":
+        """Also one that has expired: the caller compares times. None if its tenant is closed."""
+        ...
+
+    async def list_tokens(self, tenant_id: str) -> "list[StoredToken]":
+        """Oldest first."""
+        ...
+
+    async def remove_token(
+        self, tenant_id: str, token_id: str, *, audit: "Sequence[AuditDraft]" = ()
+    ) -> bool:
+        """Its sessions and codes end with it. False, and nothing has changed, if the tenant has no such token."""
+        ...
+
+    async def note_token_use(self, token_id: str, at: Timestamp) -> None:
+        """An earlier moment never replaces a later one. A token that is gone stays gone."""
+        ...
+
+
+class Sessions(Protocol):
+    """Sessions of browsers, and codes that start one, by the SHA-256 of their secrets."""
+
+    async def add_session(self, session: "StoredSession", *, now: Timestamp) -> bool:
+        """False if its token is gone. Removes sessions and codes that have expired by `now`."""
+        ...
+
+    async def find_session(self, sha256: str) -> "StoredSession | None":
+        """Also one that has expired: the caller compares times."""
+        ...
+
+    async def remove_session(self, sha256: str) -> None: ...
+
+    async def add_login_code(self, code: "LoginCode") -> bool:
+        """False if its token is gone."""
+        ...
+
+    async def take_login_code(self, sha256: str) -> "LoginCode | None":
+        """Removes it, too: of many who ask for one code, one gets it."""
+        ...
+
+
+class Credentials(Tokens, Sessions, Protocol):
+    """What those who authenticate requests need of a store: nothing of runs."""
+
+
+class Tenants(Protocol):
+    """Tenants that were created or closed. One without a state is open."""
+
+    async def open_tenant(self, tenant_id: str, at: Timestamp, *, audit: "Sequence[AuditDraft]" = ()) -> bool:
+        """Create or reopen a tenant. False, and nothing has changed, if it was created before and is open."""
+        ...
+
+    async def close_tenant(
+        self, tenant_id: str, at: Timestamp, *, audit: "Sequence[AuditDraft]" = ()
+    ) -> bool:
+        """No token of it is found, no run is created in it (`TenantClosed`), and no queued run of it starts.
+
+        False, and nothing has changed, if it is closed.
+        """
+        ...
+
+    async def tenant_states(self) -> "list[TenantState]":
+        """By id."""
+        ...

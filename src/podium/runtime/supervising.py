@@ -1,0 +1,95 @@
+"""Keeping processes running: each that ends is started again, sooner at first and later if it keeps ending.
+
+A process that ends because of how it was called or configured would end again: then all are stopped.
+"""
+
+import asyncio
+import ctypes
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+_FIRST_DELAY: Final = 0.5
+_MAX_DELAY: Final = 30.0
+# One that worked for so long is started again as if it had never ended.
+_STABLE_SECONDS: Final = 60.0
+# Wrong usage, an invalid file, not allowed, misconfigured: exit codes of our own commands.
+HOPELESS: Final = frozenset({2, 64, 65, 77, 78})
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class Child(NamedTuple):
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Supervisor:
+    """`say` is called with what a person who watches should know."""
+
+    def __init__(self, children: Sequence[Child], say: Callable[[str], None]) -> None:
+        self._children = children
+        self._say = say
+        self._stopping = asyncio.Event()
+        self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._code = 0
+
+    def stop(self) -> None:
+        """Asks all processes to end; the second time they are killed."""
+        number = signal.SIGKILL if self._stopping.is_set() else signal.SIGTERM
+        self._stopping.set()
+        for process in self._running.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(number)
+
+    async def run(self) -> int:
+        """Until `stop`, or until a process ends for good: then its exit code."""
+        await asyncio.gather(*(self._keep(child) for child in self._children))
+        return self._code
+
+    async def _keep(self, child: Child) -> None:
+        delay = _FIRST_DELAY
+        while not self._stopping.is_set():
+            since = asyncio.get_running_loop().time()
+            code = await self._carry_out(child)
+            if self._stopping.is_set():
+                return
+            if code in HOPELESS:
+                self._say(f"the {child.name} ended with exit code {code}; everything is stopped")
+                self._code = code
+                self.stop()
+                return
+            if asyncio.get_running_loop().time() - since > _STABLE_SECONDS:
+                delay = _FIRST_DELAY
+            self._say(f"the {child.name} ended ({_describe(code)}); it is started again in {delay:g} s")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), delay)
+            delay = min(2 * delay, _MAX_DELAY)
+
+    async def _carry_out(self, child: Child) -> int:
+        process = await asyncio.create_subprocess_exec(
+            *child.command,
+            env=dict(child.environment),
+            stdin=asyncio.subprocess.DEVNULL,
+            # Ctrl-C is for the supervisor, which passes it on once.
+            start_new_session=True,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+        self._running[child.name] = process
+        if self._stopping.is_set():
+            process.terminate()
+        try:
+            return await process.wait()
+        finally:
+            del self._running[child.name]
+
+
+def _end_with_parent() -> None:
+    """A supervisor that is killed leaves nothing behind."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _describe(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

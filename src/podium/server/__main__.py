@@ -1,0 +1,45 @@
+"""`python -m podium.server`: one process that answers the API. `podium up` starts it and keeps it running.
+
+The store is named by PODIUM_STORE, where runs are by PODIUM_RUNS.
+"""
+
+import argparse
+import asyncio
+import logging
+import sys
+from pathlib import Path
+from typing import Final
+
+from podium.errors import PodiumError
+from podium.runtime.listening import Listening
+from podium.server.serving import serve
+from podium.text import without_credentials
+
+MISCONFIGURED: Final = 78
+UNAVAILABLE: Final = 69
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    listening = Listening(options.host, options.port, options.tls_cert, options.tls_key, options.behind_proxy)
+    try:
+        asyncio.run(serve(listening))
+    except PodiumError as error:
+        print(f"{error.code}: {without_credentials(str(error))}", file=sys.stderr)
+        return UNAVAILABLE if error.code == "STORE_UNAVAILABLE" else MISCONFIGURED
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m podium.server", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8600)
+    parser.add_argument("--tls-cert", type=Path)
+    parser.add_argument("--tls-key", type=Path)
+    parser.add_argument("--behind-proxy", action="store_true")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""Who did what in a tenant, and whether the record of it is whole."""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from litestar import Response, get
+from litestar.params import FromQuery, QueryParameter
+
+from podium.log.ids import check_id
+from podium.operations.audit_keys import keys_by_id
+from podium.operations.audit_times import moment_of
+from podium.operations.auditing import AuditQuery, list_audit, readable_tenants, verify_store
+from podium.server.answering import answer
+from podium.server.asking import Asking
+from podium.server.declaring import declares
+from podium.server.problems import BadRequest
+from podium.server.run_routes import AnyRequest, Limit
+from podium.wiring.access import configured_audit_key
+
+
+class RecordBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A record as it is, not verified. `entry`: its content, null if that cannot be read."""
+
+    seq: int
+    seal: str
+    entry: dict[str, Any] | None
+
+
+class RecordsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The newest records that match, oldest first."""
+
+    records: tuple[RecordBody, ...]
+
+
+class VerificationBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`isSound`: no record was changed, removed, inserted or moved, and every seal could be verified."""
+
+    is_sound: bool
+    records: int
+    findings: tuple[dict[str, Any], ...]
+    omitted: int
+
+
+@get("/audit", opt=declares("audit.read", "list", "INVALID_ID"), summary="Who did what, refusals included.")
+async def get_audit(
+    asking: Asking,
+    request: AnyRequest,
+    run: FromQuery[str | None] = None,
+    actor: Annotated[str | None, QueryParameter(max_length=500)] = None,
+    outcome: FromQuery[Literal["accepted", "rejected"] | None] = None,
+    since: Annotated[
+        str | None, QueryParameter(description="An age like 7d, or a moment of ISO 8601.")
+    ] = None,
+    limit: Limit = 50,
+) -> Response[RecordsBody]:
+    if run is not None:
+        check_id("run_id", run)
+    parts = asking.parts
+    after = moment_of(since, parts.clock.now()) if since is not None else None
+    if since is not None and after is None:
+        raise BadRequest("this is not a time", "query.since", "an age like 7d or 12h, or 2026-01-31T12:00Z")
+    query = AuditQuery(
+        run_id=run, actor=actor, outcome=outcome.upper() if outcome else None, since=after, limit=limit
+    )
+    await readable_tenants(parts.store, parts.clock, parts.access(), asking.tenant_id)
+    found = await list_audit(parts.store, asking.tenant_id, query)
+    records = tuple(
+        RecordBody(
+            seq=one.record.seq,
+            seal=one.record.seal,
+            entry=dict(one.entry) if one.entry is not None else None,
+        )
+        for one in found
+    )
+    return answer(request, RecordsBody(records=records))
+
+
+@get(
+    "/audit/verify",
+    opt=declares("audit.read", "heavy"),
+    summary="Whether the record is whole, with every finding.",
+)
+async def verify_audit(asking: Asking, request: AnyRequest) -> Response[VerificationBody]:
+    parts = asking.parts
+    tenants = await readable_tenants(parts.store, parts.clock, parts.access(), asking.tenant_id)
+    key = configured_audit_key()
+    result = await verify_store(parts.store, tenants, keys_by_id([key] if key is not None else []))
+    body = VerificationBody(
+        is_sound=result.is_sound(),
+        records=sum(chain.records for chain in result.chains),
+        findings=tuple(msgspec.to_builtins(one) for one in result.findings),
+        omitted=result.omitted,
+    )
+    return answer(request, body)
+
+
+ROUTES: Final = [get_audit, verify_audit]

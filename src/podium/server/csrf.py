@@ -1,0 +1,52 @@
+"""Requests that another site makes a browser send.
+
+A cookie goes along with such a request by itself, so a request with a cookie that changes something has to show that it
+is ours: by the origin, which the browser writes, and by a header that no form can set. A token is never sent by itself.
+"""
+
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from podium.errors import PodiumError
+
+OWN_HEADER: Final = b"podium-request"
+_SAFE: Final = ("GET", "HEAD")
+
+
+class CsrfRefused(PodiumError):
+    """A request with the cookie of a session that does not show that it is ours."""
+
+    code = "CSRF_REFUSED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this request is authenticated by a cookie and changes something: send it from a page of this server, "
+            "with the header `Podium-Request: 1`; programs use a token instead"
+        )
+
+
+def is_own_request(scope: Any) -> bool:
+    return scope["method"] in _SAFE or (is_own_origin(scope) and bool(_values(scope, OWN_HEADER)))
+
+
+def is_own_origin(scope: Any) -> bool:
+    """By `Origin` and by `Sec-Fetch-Site`: at least one is there, and none says otherwise."""
+    origins, sites = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
+    hosts = _values(scope, b"host")
+    if len(hosts) != 1 or not (origins or sites):
+        return False
+    return all(_host_of(one) == hosts[0].lower() for one in origins) and all(
+        one == "same-origin" for one in sites
+    )
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        found = urlsplit(origin)
+    except ValueError:
+        return None
+    return found.netloc.lower() if found.scheme in ("http", "https") else None
+
+
+def _values(scope: Any, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for header, value in scope["headers"] if header.lower() == name]

@@ -1,0 +1,110 @@
+"""What is around the routes: an id for every request, and paths that mean exactly what they say.
+
+The framework ignores empty segments and decodes `%2F` before it splits a path. Both would let one path be spelled in
+many ways, so paths are split here, before anything is decoded, and every other spelling is refused.
+"""
+
+import logging
+import re
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+from uuid import uuid4
+
+import msgspec
+
+from podium.errors import InvalidId, PodiumError
+from podium.server.asking import REQUEST_ID
+from podium.server.problems import MEDIA_TYPE, PathNotFound, problem_of
+
+_LOG: Final = logging.getLogger("podium.server.access")
+# A slash inside of a segment (`%2F`), which is part of the path of a step. No segment may hold a NUL itself.
+SLASH: Final = "\0"
+_DOTS: Final = (".", "..")
+# Of a letter, a digit or - . _ ~: with it a path that a proxy in front of us refuses could be spelled differently.
+_NEEDLESS_ESCAPE: Final = re.compile(rb"%(?:2[deDE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
+
+
+class RequestIds:
+    """Outermost. The id is in the answer, in problems and in the log; one that a caller sends is not believed."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = uuid4().hex
+        # Not the dictionary that the server shares between requests.
+        scope["state"] = {**scope.get("state", {}), REQUEST_ID: request_id}
+        status = 0
+
+        async def send_with_id(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        finally:
+            # The path as it came in is text of a stranger; `ascii` writes it in one line.
+            _LOG.info("%s %s %a %d", request_id, scope["method"], scope["path"], status)
+
+
+class StrictPaths:
+    """Refuses every spelling of a path but one. Behind the authentication: a stranger only learns 401."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            path = strict_path(scope.get("raw_path") or scope["path"].encode())
+        except PodiumError as error:
+            await send_problem(scope, send, error)
+            return
+        method = scope["method"]
+        # The framework answers OPTIONS by itself; nothing is routed for it here.
+        changed = {**scope, "path": path, "method": "NONE" if method == "OPTIONS" else method}
+        await self._app(changed, receive, send)
+
+
+def strict_path(raw: bytes) -> str:
+    """The decoded path, with `SLASH` for every encoded slash. Raises `PathNotFound`, `InvalidId`."""
+    path = raw.partition(b"?")[0]
+    if path == b"/":
+        return "/"
+    first, *segments = path.split(b"/")
+    if first or not all(segments):
+        raise PathNotFound("a path starts with one slash, has no empty parts and does not end with a slash")
+    return "/" + "/".join(map(_segment, segments))
+
+
+def _segment(raw: bytes) -> str:
+    if _NEEDLESS_ESCAPE.search(raw):
+        raise InvalidId(f"{raw[:60]!r} is not valid: write letters, digits and - . _ ~ as they are")
+    try:
+        text = unquote_to_bytes(raw).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidId(f"{raw[:60]!r} is not valid: a part of a path is UTF-8") from error
+    if any(part in _DOTS or not part for part in text.split("/")) or not text.isprintable() or "\\" in text:
+        raise InvalidId(f"{text[:60]!a} is not valid: use names as they were given to you, percent-encoded")
+    return text.replace("/", SLASH)
+
+
+async def send_problem(scope: Any, send: Any, error: PodiumError) -> None:
+    """For layers that are outside of the framework."""
+    problem = problem_of(error, str(scope["state"].get(REQUEST_ID, "")))
+    body = msgspec.json.encode(problem)
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+    ]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

@@ -1,0 +1,70 @@
+"""Bodies of requests: JSON that means one thing only, of a bounded size and depth, as the type of the handler.
+
+Nothing is coerced: a number is not a text. A key that is there twice, NaN and unknown fields are refused, with where.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+import msgspec
+from litestar import Request
+from litestar.exceptions import SerializationException
+
+from podium.server.problems import BadRequest, UnsupportedMediaType
+
+MAX_BODY: Final = 1 << 20
+MAX_DEPTH: Final = 100
+_JSON: Final = "application/json"
+_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_PLACE: Final = re.compile(r"^(?P<text>.*?)(?: - at `(?P<place>[^`]*)`)?$", re.DOTALL)
+
+
+class ApiRequest(Request[Any, Any, Any]):
+    async def json(self) -> Any:
+        """As the type of the handler's `data`."""
+        field = self.route_handler.parsed_data_field
+        assert field is not None
+        if self.content_type[0] != _JSON:
+            raise UnsupportedMediaType("the body has to be JSON", "header Content-Type", _JSON)
+        return decode(await self.body(), field.annotation)
+
+
+def decode(body: bytes, type_: Any) -> Any:
+    """Raises `BadRequest`."""
+    _check_depth(body)
+    try:
+        json.loads(body, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return msgspec.json.decode(body, type=type_)
+    except msgspec.ValidationError as error:
+        found = _PLACE.match(str(error))
+        assert found is not None
+        raise BadRequest(found["text"], found["place"] or "$", _described(type_)) from error
+    except (ValueError, RecursionError, SerializationException) as error:
+        raise BadRequest(f"the body is not JSON: {error}", "$", "one JSON object in UTF-8") from error
+
+
+def _described(type_: Any) -> str:
+    fields = getattr(type_, "__struct_encode_fields__", ())
+    return f"fields: {', '.join(fields)}" if fields else ""
+
+
+def _check_depth(body: bytes) -> None:
+    depth = 0
+    for bracket in re.findall(rb"[\[\]{}]", _TEXTS.sub(b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            raise BadRequest("the body is nested too deeply", "$", f"at most {MAX_DEPTH} levels")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the key {name[:60]!a} is there twice")
+        found[name] = value
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")

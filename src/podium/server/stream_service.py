@@ -1,0 +1,100 @@
+"""All streams of one server process: what they share, and when they end."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from podium.access.grants import Grant
+from podium.errors import PodiumError
+from podium.log.ids import RunId
+from podium.operations.run_watching import RunHub
+from podium.server.streams import Stream, encode_events
+
+logger = logging.getLogger(__name__)
+
+# How soon a removed token ends its streams, and unread data is noticed.
+_CHECK_SECONDS: Final = 0.5
+# Removed runs are rare: every so many checks.
+_CHECK_RUNS_EVERY: Final = 4
+_MAX_ENCODED: Final = 256
+
+
+class StreamService:
+    """`is_live`: whether what a stream was allowed by is still valid."""
+
+    def __init__(self, hub: RunHub, is_live: Callable[[Grant], Awaitable[bool]]) -> None:
+        self.hub = hub
+        self._is_live = is_live
+        self._streams: set[Stream] = set()
+        self._task: asyncio.Task[None] | None = None
+        # Of events that several clients get, in their order: most of them are at the same place.
+        self._encoded: dict[tuple[RunId, int, int], tuple[bytes, int]] = {}
+        self._is_closed = False
+
+    @property
+    def count(self) -> int:
+        return len(self._streams)
+
+    async def add(self, stream: Stream) -> None:
+        self._streams.add(stream)
+        if self._is_closed:
+            stream.end("SHUTDOWN")
+            return
+        if self._task is None:
+            self._task = asyncio.create_task(self._check_for_ever())
+        await self.hub.add(stream.watcher)
+
+    async def remove(self, stream: Stream) -> None:
+        self._streams.discard(stream)
+        await self.hub.remove(stream.watcher)
+
+    async def close(self) -> None:
+        """Ends all streams: a server that shuts down would wait for them."""
+        self._is_closed = True
+        for stream in tuple(self._streams):
+            stream.end("SHUTDOWN")
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def encoded_events(self, run_id: RunId, after: int, most: int) -> tuple[bytes, int]:
+        """The next events of a run as JSON, and the number of the last one."""
+        records = await self.hub.events(run_id, after)
+        if not records:
+            return b"", after
+        key = (run_id, after, records[-1].run_seq)
+        found = self._encoded.get(key)
+        if found is None:
+            if len(self._encoded) >= _MAX_ENCODED:
+                self._encoded.clear()
+            found = self._encoded[key] = encode_events(records, most)
+        return found
+
+    async def _check_for_ever(self) -> None:
+        rounds = 0
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            rounds += 1
+            try:
+                await self._check_grants()
+                if rounds % _CHECK_RUNS_EVERY == 0:
+                    await self.hub.check_removed()
+            except PodiumError as error:
+                logger.warning("streams cannot be checked: %s", error)
+            for stream in tuple(self._streams):
+                stream.check_unsent()
+
+    async def _check_grants(self) -> None:
+        """Once for each grant, however many streams it has."""
+        by_grant: dict[Grant, list[Stream]] = {}
+        for stream in self._streams:
+            if stream.grant is not None:
+                by_grant.setdefault(stream.grant, []).append(stream)
+        for grant, streams in by_grant.items():
+            if not await self._is_live(grant):
+                for stream in streams:
+                    stream.end("TOKEN_INVALID")

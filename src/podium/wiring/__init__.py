@@ -1,0 +1,1 @@
+"""The one place that picks real parts, by subject."""

@@ -1,0 +1,141 @@
+"""Runs that a host loses to another, runs that only wait, and runs that a host leaves."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from podium.engines.run_host import RunHost
+from podium.log.ids import RunId
+from podium.stores.sqlite import SqliteStore
+from tests.unit.hosting.hosts import (
+    POOL,
+    Ends,
+    Work,
+    contract,
+    parts_of,
+    request,
+    serving,
+    until,
+    workflow,
+)
+
+ASKS = "  - name: ask\n    approval: {message: Continue?}\n"
+
+
+def test_a_run_that_waits_for_a_person_leaves_its_slot(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, ends = await SqliteStore.open(tmp_path / "podium.db"), Ends()
+        host = RunHost(parts_of(store, tmp_path), pool=POOL, slots=1, view=ends)
+        async with serving(host):
+            await host.create(request(workflow(ASKS), run_id="asks"))
+            await until(lambda: "asks" in ends.started_runs and host.free == 1)
+            await host.create(request(contract(), run_id="works"))
+            await ends.wait(1)
+        assert ends.ended_runs == {"works": "RunCompleted"}
+        assert await store.held_lease(RunId("asks")) is None
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_host_whose_run_was_taken_over_writes_nothing_more_to_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, ends = await SqliteStore.open(tmp_path / "podium.db"), Ends()
+        gate = asyncio.Event()
+
+        async def wait(_run_id: str) -> None:
+            await gate.wait()
+
+        Work.gate = staticmethod(wait)
+        host = RunHost(parts_of(store, tmp_path, lease=0.6), pool=POOL, view=ends)
+        await host.create(request(contract(), run_id="r1"))
+        async with serving(host):
+            await until(lambda: Work.calls == ["r1"])
+            held = await store.held_lease(RunId("r1"))
+            assert held is not None
+            owner = held.lease.owner
+            taken = await store.claim(RunId("r1"), owner="other", ttl=None, takes_over=owner)
+            assert taken is not None
+            await until(lambda: host.free == host.slots)
+            head = (await store.get_run(RunId("r1"))).head
+            gate.set()
+            await asyncio.sleep(0)
+            assert (await store.get_run(RunId("r1"))).head == head
+        assert ends.ended_runs == {}
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_host_that_was_frozen_before_its_first_renewal_does_not_rely_on_its_lease(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store, ends = await SqliteStore.open(tmp_path / "podium.db"), Ends()
+        relied_on: list[bool] = []
+
+        async def freeze(run_id: str) -> None:
+            time.sleep(1.0)
+            driver = host._runs[RunId(run_id)].driver
+            assert driver is not None
+            relied_on.append(driver.is_leased())
+
+        Work.gate = staticmethod(freeze)
+        host = RunHost(parts_of(store, tmp_path, lease=0.9), pool=POOL, view=ends)
+        await host.create(request(contract(), run_id="r1"))
+        async with serving(host):
+            await ends.wait(1)
+        assert relied_on == [False]
+        assert ends.ended_runs == {"r1": "RunCompleted"}
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+class SlowToAnswer(SqliteStore):
+    """Claims runs, and answers when the test says so."""
+
+    answers: asyncio.Event
+
+    async def claim_of_pool(self, *arguments: Any, **options: Any) -> Any:
+        claimed = await super().claim_of_pool(*arguments, **options)
+        self.has_claimed = bool(claimed)
+        await self.answers.wait()
+        return claimed
+
+
+def test_runs_that_are_claimed_while_the_host_is_stopped_are_free_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = await SlowToAnswer.open(tmp_path / "podium.db")
+        assert isinstance(store, SlowToAnswer)
+        store.answers, store.has_claimed = asyncio.Event(), False
+        host, stop = RunHost(parts_of(store, tmp_path), pool=POOL), asyncio.Event()
+        await host.create(request(contract(), run_id="r1"))
+        serving = asyncio.create_task(host.serve(stop, drain=0))
+        await until(lambda: store.has_claimed)
+        stop.set()
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.05, store.answers.set)
+        await asyncio.wait_for(serving, 60)
+        assert await store.held_lease(RunId("r1")) is None
+        await store.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_defect_is_reported_without_the_values_in_its_text(tmp_path: Path, caplog: Any) -> None:
+    class Broken(Ends):
+        def ended(self, run_id: RunId, event_type: str) -> None:
+            super().ended(run_id, event_type)
+            raise KeyError("hunter2")
+
+    async def scenario() -> None:
+        store, ends = await SqliteStore.open(tmp_path / "podium.db"), Broken()
+        host = RunHost(parts_of(store, tmp_path), pool=POOL, view=ends)
+        await host.create(request(contract(), run_id="r1"))
+        async with serving(host):
+            await until(lambda: ends.troubles)
+        assert "INTERNAL_ERROR: KeyError in test_lost_and_parked.py" in ends.troubles[0]
+        assert "hunter2" not in ends.troubles[0] + caplog.text
+        await store.close()
+
+    asyncio.run(scenario())
