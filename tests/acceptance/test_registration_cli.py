@@ -111,10 +111,13 @@ def test_missing_topics_are_named_with_the_command_that_creates_them(place: Plac
 
 
 @pytest.mark.rule("R16")
-@pytest.mark.parametrize("name", ["a b", "..", "x" * 300, "", "_a"])
+@pytest.mark.parametrize("name", ["a b", "..", "x" * 300, "", "_a", "a:b"])
 def test_names_that_no_id_or_topic_can_have_are_refused_at_the_start(place: Place, name: str) -> None:
-    options = ("--env", name, "--namespace", "demo", "--bus", "jsonl:topics/")
-    place.run("registration", "serve", *options, code=64)
+    catalogs = ("--bus", "jsonl:topics/", "--consul", "memory:", "--postgres", "memory:")
+    for names in ((name, "demo"), ("test", name)):
+        options = ("--env", names[0], "--namespace", names[1], *catalogs)
+        refused = place.run("registration", "serve", *options, code=64)
+        assert ("is a part of topics" if name == "a:b" else "is not a valid id") in refused.stderr
 
 
 def test_a_contract_that_is_not_the_registration_is_refused(place: Place) -> None:
