@@ -138,6 +138,32 @@ def test_a_listener_that_is_stopped_finishes_its_runs(place: Place) -> None:
     assert completed(place) == [1, 2]
 
 
+CONTRACT = """
+workflow_coordination:
+  workflow_definition:
+    version: 1.0.0
+    workflow_metadata: {version: 1.0.0, workflow_name: by_event, workflow_version: 1.0.0, description: d}
+    execution_graph:
+      version: 1.0.0
+      nodes: [{node_id: receive, node_type: effect, node: receive_event}]
+"""
+
+
+def test_a_message_starts_a_run_of_a_contract_with_its_event(place: Place) -> None:
+    place.write(CONTRACT)
+    send(place, {"event": {"item": "tea"}}, {"item": "tea"})
+    process = listen(place)
+    until(lambda: dead(place) == ["INVALID_INPUT"], 60)
+    until(lambda: "RunCompleted" in place.run("events", run_ids(place)[0]).stdout, 60)
+    ended(process)
+    (run_id,) = run_ids(place)
+    assert '"item":"tea"' in place.run("export", run_id).stdout.replace(" ", "")
+
+
+def run_ids(place: Place) -> list[str]:
+    return [one["runId"] for one in json.loads(place.run("runs", "list", "--json").stdout)["runs"]]
+
+
 def test_a_missing_topic_and_an_invalid_workflow_are_named(place: Place) -> None:
     common = ["bus", "listen", "--bus", "jsonl:topics/", "--workflow", "w.yaml"]
     done = place.run(*common, "--topic", "nothing", code=78)

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import psycopg
 import pytest
 
 from podium.log.times import timestamp
+from services.postgres import PostgresServer
 from tests.acceptance.podium import Place, until
+from tests.registration.world import database_url
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -131,6 +135,22 @@ def test_wrong_durations_are_refused(place: Place) -> None:
         place.run(*SERVE, *option, code=64)
 
 
+@pytest.mark.rule("RC07")
+@pytest.mark.parametrize("command", ["serve", "status"])
+def test_tables_of_a_newer_podium_end_the_command_with_78(
+    place: Place, shared_postgres: PostgresServer, command: str
+) -> None:
+    schema = f"test_{uuid4().hex}"
+    tables = (*PLACE, "--postgres", database_url(shared_postgres.conninfo), "--schema", schema)
+    place.run("registration", "status", *tables)
+    with psycopg.connect(shared_postgres.conninfo, autocommit=True) as connection:
+        connection.execute(f"INSERT INTO {schema}.migrations (number, name) VALUES (2, 'later')".encode())
+        more = ("--bus", "jsonl:topics/", "--create-topics", "--consul", "memory:")
+        refused = place.run("registration", command, *tables, *(more if command == "serve" else ()), code=78)
+        assert "have version 2 and this Podium knows 1" in refused.stderr
+        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+
+
 @pytest.mark.rule("RG17")
 def test_status_and_reconcile_claim_no_knowledge_of_the_memory_of_another_process(place: Place) -> None:
     command = ("registration", "status", *PLACE, "--postgres", "memory:")
@@ -141,6 +161,17 @@ def test_status_and_reconcile_claim_no_knowledge_of_the_memory_of_another_proces
         options = ("--consul", catalogs[0], "--postgres", catalogs[1])
         refused = place.run("registration", "reconcile", *PLACE, *options, code=64)
         assert "known to its process only" in refused.stderr
+
+
+@pytest.mark.rule("RG17")
+def test_status_is_shown_again_until_it_is_stopped(place: Place) -> None:
+    process = place.begin("registration", "status", *PLACE, "--postgres", "memory:", "--json", "--watch")
+    STARTED.append(process)
+    assert process.stdout is not None
+    first, second = json.loads(process.stdout.readline()), json.loads(process.stdout.readline())
+    assert first == second == {"states": None, "oldestDeadline": None, "processes": []}
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
 
 
 @pytest.mark.rule("RG17")

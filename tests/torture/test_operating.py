@@ -15,3 +15,8 @@ def test_nothing_recorded_as_done_is_done_again_whatever_operators_do(first: int
 def test_a_rerun_pays_once_for_an_attempt_that_it_runs_again() -> None:
     """Found by chance: a failure beside the step was repaired later and left out, but not what it had cost."""
     assert run_one(3111270)[0] == ""
+
+
+def test_a_rerun_takes_over_a_repaired_failure_if_another_branch_ran_in_its_slot() -> None:
+    """Found by chance: without the failure the end of that branch came before its time, and the run could not end."""
+    assert run_one(119234)[0] == ""

@@ -79,7 +79,7 @@ class Takeovers:
 
     async def of(self, original: Original, started: dict[str, Any], at: Timestamp) -> Takeover:
         """Raises nothing for what does not fit: then less is taken over, and the rest is performed."""
-        records = await self._before(original)
+        records = await self._without_repaired(await self._before(original), original, started, at)
         takeover = Takeover()
         records = self._before_other_plans(records, original, takeover)
         if takeover.asked_again:
@@ -110,16 +110,42 @@ class Takeovers:
         return await spill(payload, self._payloads())
 
     async def _before(self, original: Original) -> list[EventRecord]:
-        """What was recorded before the step was first reached, without failures beside it that were repaired later."""
+        """What was recorded before the step was first reached."""
         found: list[EventRecord] = []
         async for record in records_of(self._log, original.run_id):
             if record.step_id == original.step:
                 break
             found.append(record)
+        return found
+
+    async def _without_repaired(
+        self, found: list[EventRecord], original: Original, started: dict[str, Any], at: Timestamp
+    ) -> list[EventRecord]:
+        """Without failures beside the step that were repaired later.
+
+        They stay if something followed from them, such as a branch that ran in the slot of one that had failed: it
+        would come before its time, and would be carried out again.
+        """
         if not any(record.event_type == EventType.STEP_FAILED for record in found):
             return found
         repaired = await failures_repaired_beside(self._log, original.run_id, self._plan, original.step)
-        return [one for one in found if _end_of(one) not in repaired]
+        kept = [one for one in found if _end_of(one) not in repaired]
+        first = await self._first(started, at, 0, at)
+        for records in (kept, found) if len(kept) < len(found) else ():
+            if await self._fits([first, *self._copies(records, original, at)]):
+                return records
+        return kept
+
+    async def _fits(self, writes: Sequence[EventWrite]) -> bool:
+        """Whether every step has an event only after the machine has reached it."""
+        machine = Machine(self._plan)
+        async for _, record in _numbered(self._identity, writes, self._payloads):
+            path = record.step_id
+            is_owed = any(one.path == path for one in machine.records)
+            if path is not None and not is_owed and machine.find(path) is None:
+                return False
+            machine.advance(record)
+        return True
 
     def _before_other_plans(
         self, records: list[EventRecord], original: Original, takeover: Takeover
