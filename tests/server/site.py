@@ -11,14 +11,16 @@ import msgspec
 
 from podium.access.rate_limits import COSTS, RateLimits
 from podium.access.roles import Role
+from podium.engines.run_host import RunHost
 from podium.log.ids import RunId
 from podium.log.times import timestamp
 from podium.operations.tokens import NewToken, add_token
 from podium.ports.store import Store
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.server.serving import authenticated_app
 from podium.wiring.engines import run_host
 from podium.wiring.stores import open_store
-from podium.wiring.use_cases import use_case_parts
+from podium.wiring.use_cases import server_telemetry, use_case_parts
 
 TENANTS: Final = ("acme", "other")
 # Tests ask faster than clients may.
@@ -44,6 +46,10 @@ name: fails
 steps:
   - {name: Break, command: ["false"]}
 """
+
+
+def _nothing(_text: str) -> None:
+    pass
 
 
 class Answer(NamedTuple):
@@ -72,7 +78,9 @@ class Site:
 
     async def _open(self) -> None:
         self.store = await open_store(str(self.folder / "podium.db"), create=True)
-        self.parts = use_case_parts(self.store, self.folder / "runs", lambda _text: None)
+        self.parts = use_case_parts(
+            self.store, self.folder / "runs", _nothing, telemetry=server_telemetry(None, _nothing)
+        )
         self.app: Any = authenticated_app(self.parts, limits=lambda: PLENTY)
         for tenant in TENANTS:
             for role in Role:
@@ -154,14 +162,16 @@ class Site:
         body = {"signalId": str(uuid4()), "signalType": signal_type, "payload": payload}
         return self.post(f"/runs/{run_id}/signals", body, role=role)
 
-    def finish(self, run_id: str, *statuses: str) -> str:
-        """A worker of the pool `default` carries out what is there, until the run has one of these statuses."""
+    def finish(
+        self, run_id: str, *statuses: str, pool: str = "default", telemetry: Telemetry = SILENT
+    ) -> str:
+        """A worker of the pool carries out what is there, until the run has one of these statuses."""
         wanted = statuses or ("COMPLETED", "FAILED", "CANCELLED")
-        return str(self._runner.run(self._finish(run_id, wanted)))
+        host = run_host(self.store, self.folder / "runs", pool=pool, telemetry=telemetry)
+        return str(self._runner.run(self._finish(run_id, wanted, host)))
 
-    async def _finish(self, run_id: str, wanted: tuple[str, ...]) -> str:
+    async def _finish(self, run_id: str, wanted: tuple[str, ...], host: RunHost) -> str:
         stop = asyncio.Event()
-        host = run_host(self.store, self.folder / "runs", pool="default")
         serving = asyncio.create_task(host.serve(stop, drain=5))
         try:
             async with asyncio.timeout(60):

@@ -118,6 +118,7 @@ TABLE: Final = {
     "POST /api/v1/tenants": Row(OWNERS, ok=403, body={"tenantId": "fresh", "owner": "zoe"}),
     "POST /api/v1/tenants/{tenant_id}/close": Row(OWNERS, ok=403),
     "GET /api/v1/readyz": Row(ALL),
+    "GET /api/v1/metrics": Row(ALL),
     "GET /api/v1/openapi.json": Row(ALL),
 }
 # Answered to everyone; what replaces a token there is tested beside it.

@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +14,13 @@ import click
 from podium.cli.env_files import use_env_files
 from podium.cli.hints import given_runs, print_notice
 from podium.cli.storing import using_parts
-from podium.engines.run_host import HostView
+from podium.engines.run_host import HostView, RunHost
 from podium.log.ids import check_id
 from podium.operations.fleet import serve_pools
 from podium.operations.parts import Parts
 from podium.operations.schedules.ticking import Ticker, TickerView
+from podium.ports.store import Store
+from podium.ports.telemetry import Telemetry
 from podium.text import visible
 from podium.wiring.engines import run_host
 from podium.wiring.stores import runs_folder
@@ -41,6 +44,7 @@ def serve(
     *,
     env_files: tuple[Path, ...],
     store: str | None,
+    telemetry: Telemetry,
 ) -> int:
     tenants = tuple(dict.fromkeys(tenants))
     for tenant in tenants:
@@ -55,7 +59,7 @@ def serve(
     async def work(parts: Parts) -> bool:
         stopping = _Stopping(asyncio.get_running_loop())
         host = run_host(
-            parts.store,
+            _observed(parts.store, telemetry),
             folder,
             pool=pools[0],
             other_pools=pools[1:],
@@ -63,6 +67,7 @@ def serve(
             slots=slots,
             view=_Shown(),
             shares=shares,
+            telemetry=telemetry,
         )
 
         def ready(worker_id: str) -> None:
@@ -74,19 +79,48 @@ def serve(
             sys.stdout.flush()
 
         ticker = Ticker(parts, host.pools, tenants, _Ticks())
-        await serve_pools(
-            parts,
-            host,
-            tenants,
-            stopping.stop,
-            ticker=ticker,
-            drain=drain,
-            hurry=stopping.hurry,
-            on_ready=ready,
-        )
+        async with _measuring(parts, tenants, host):
+            await serve_pools(
+                parts,
+                host,
+                tenants,
+                stopping.stop,
+                ticker=ticker,
+                drain=drain,
+                hurry=stopping.hurry,
+                on_ready=ready,
+            )
         return stopping.hurry.is_set()
 
-    return _TERMINATED if using_parts(store, work, create=True) else 0
+    return _TERMINATED if using_parts(store, work, create=True, telemetry=telemetry) else 0
+
+
+@asynccontextmanager
+async def _measuring(parts: Parts, tenants: Sequence[str], host: RunHost) -> AsyncIterator[None]:
+    """If the process shows metrics at all."""
+    if not parts.telemetry.is_on:
+        yield
+        return
+    from podium.operations.measuring import keep_measuring, measure_loop_lag
+
+    tasks = [
+        asyncio.create_task(keep_measuring(parts, tenants, lambda: host.running)),
+        asyncio.create_task(measure_loop_lag(parts.telemetry)),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _observed(store: Store, telemetry: Telemetry) -> Store:
+    if not telemetry.is_on:
+        return store
+    from podium.operations.measuring import observed
+
+    return observed(store, telemetry)
 
 
 class _Stopping:

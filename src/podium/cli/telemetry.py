@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import click
+from click.core import ParameterSource
 
 from podium.cli.hints import print_notice
 from podium.ports.telemetry import Telemetry
@@ -29,6 +30,11 @@ def telemetry_options(command: Command) -> Command:
         "say]",
     )
     return metrics(traces(command))
+
+
+def is_typed(name: str) -> bool:
+    """Whether an option is on the command line; a variable may be meant for other commands."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 @contextmanager

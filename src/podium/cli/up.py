@@ -12,6 +12,7 @@ import click
 from podium.cli.hints import given_runs
 from podium.cli.paths import GivenPath
 from podium.cli.storing import store_option, using_parts
+from podium.cli.telemetry import is_typed, telemetry_options
 from podium.runtime.extras import ExtraMissing, has_extra, install_hint
 from podium.runtime.listening import Listening
 from podium.runtime.supervising import Child, Supervisor
@@ -33,6 +34,7 @@ PORT: Final = 8600
 @click.option("--tls-key", type=GivenPath(dir_okay=False), help="Its private key, as PEM.")
 @click.option("--behind-proxy", is_flag=True, help="Another server in front of this one does TLS.")
 @click.option("--no-worker", is_flag=True, help="Only the server; workers run elsewhere.")
+@telemetry_options
 @store_option
 def up(
     host: str,
@@ -41,18 +43,23 @@ def up(
     tls_key: Path | None,
     behind_proxy: bool,
     no_worker: bool,
+    metrics: str | None,
+    traces: str | None,
     store: str | None,
 ) -> int:
     """Start the server and a worker, and keep both running until it is stopped.
 
     The server answers the API (docs/api.md), the worker carries out runs of the pool `default`. They are two processes
-    on one store, so that neither keeps the other waiting. Ctrl-C or SIGTERM stops both; a second one kills them.
+    on one store, so that neither keeps the other waiting. --metrics is for the worker: the server shows its own
+    at /api/v1/metrics. Ctrl-C or SIGTERM stops both; a second one kills them.
 
     \b
     podium up
     podium up --port 0 --no-worker
     podium up --store postgresql://db/podium --host 0.0.0.0 --tls-cert server.pem --tls-key server.key
     """
+    if no_worker and is_typed("metrics"):
+        raise click.UsageError("--metrics is for the worker; the server shows its own at /api/v1/metrics.")
     if not has_extra("server"):
         raise ExtraMissing(install_hint("server"))
     Listening(host, port, tls_cert, tls_key, behind_proxy).check()
@@ -61,14 +68,21 @@ def up(
     folder = runs_folder(given_runs())
     # Not as arguments: the address of a store may have a password, and arguments are visible to all users.
     environment = {**os.environ, "PODIUM_STORE": store_url(store, folder), "PODIUM_RUNS": str(folder)}
+    environment.pop("PODIUM_METRICS", None)
     serve = [sys.executable, "-m", "podium.server", "--host", host, "--port", str(port)]
     for option, value in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
         serve += [option, str(value)] if value is not None else []
     serve += ["--behind-proxy"] if behind_proxy else []
-    children = [Child("server", serve, environment)]
+    children = [Child("server", [*serve, *_traced(traces)], environment)]
     if not no_worker:
-        children.append(Child("worker", [sys.executable, "-m", "podium", "worker"], environment))
+        work = [sys.executable, "-m", "podium", "worker"]
+        work += ["--metrics", metrics] if metrics is not None else []
+        children.append(Child("worker", [*work, *_traced(traces)], environment))
     return asyncio.run(_supervise(children))
+
+
+def _traced(traces: str | None) -> list[str]:
+    return ["--traces", traces] if traces is not None else []
 
 
 async def _supervise(children: list[Child]) -> int:

@@ -13,6 +13,7 @@ from podium.cli.engine_options import choose, chosen_engine, connection_options
 from podium.cli.env_files import env_file_option, use_env_files
 from podium.cli.hints import given_runs
 from podium.cli.storing import store_option, using_parts
+from podium.cli.telemetry import is_typed, opened_telemetry, telemetry_options
 from podium.log.engines import CONDUCTOR, LOCAL, TEMPORAL
 from podium.log.ids import DEFAULT_POOL, DEFAULT_TENANT
 from podium.operations.parts import Parts
@@ -67,6 +68,7 @@ _RUNS = 256
 @click.option("--steps-only", is_flag=True, help="Conductor: carry out steps, and decide about no run.")
 @connection_options
 @env_file_option
+@telemetry_options
 @store_option
 def worker(
     drain: float,
@@ -75,6 +77,8 @@ def worker(
     tenants: tuple[str, ...],
     steps_only: bool,
     env_files: tuple[Path, ...],
+    metrics: str | None,
+    traces: str | None,
     store: str | None,
 ) -> int:
     """Carry out runs until it is stopped: runs of pools, many at the same time, and those that another worker of the
@@ -104,14 +108,18 @@ def worker(
 
         if steps_only or slots == 0:
             raise click.UsageError("--steps-only and --slots 0 are for --engine conductor.")
-        return serve(
-            pools or (DEFAULT_POOL,),
-            tenants or (DEFAULT_TENANT,),
-            slots,
-            drain,
-            env_files=env_files,
-            store=store,
-        )
+        with opened_telemetry(metrics, traces) as telemetry:
+            return serve(
+                pools or (DEFAULT_POOL,),
+                tenants or (DEFAULT_TENANT,),
+                slots,
+                drain,
+                env_files=env_files,
+                store=store,
+                telemetry=telemetry,
+            )
+    if is_typed("metrics") or is_typed("traces"):
+        raise click.UsageError("--metrics and --traces are for --engine local.")
     if pools or tenants:
         raise click.UsageError("--pool and --tenant are for --engine local.")
     if choice.engine == TEMPORAL and (slots is not None or steps_only):

@@ -308,7 +308,15 @@ class RunHost:
         by_run = {lease.run_id: lease for lease in renewed}
         for run_id, run in runs.items():
             if self._runs.get(run_id) is run:
+                if run_id not in by_run:
+                    self._lapsed()
                 await run.renewed(by_run.get(run_id), until)
+
+    def _lapsed(self) -> None:
+        if self._parts.telemetry.is_on:
+            from podium.ports.metrics import LEASE_LAPSES
+
+            self._parts.telemetry.count(LEASE_LAPSES)
 
     async def _follow_logs(self) -> None:
         while True:

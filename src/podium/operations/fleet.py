@@ -141,8 +141,14 @@ def _serves(worker: Worker, tenant_id: str) -> bool:
     return worker.report.tenants is None or tenant_id in worker.report.tenants
 
 
+def state_of(worker: Worker) -> str:
+    """serving, draining or lost."""
+    if worker.seen_seconds_ago > LOST_SECONDS:
+        return "lost"
+    return "draining" if worker.is_draining else "serving"
+
+
 def _view(worker: Worker) -> WorkerView:
-    state = "draining" if worker.is_draining else "serving"
     report = worker.report
     return WorkerView(
         id=report.worker_id,
@@ -154,5 +160,5 @@ def _view(worker: Worker) -> WorkerView:
         running=report.running,
         started_at=report.started_at,
         seen_at=worker.seen_at,
-        state="lost" if worker.seen_seconds_ago > LOST_SECONDS else state,
+        state=state_of(worker),
     )

@@ -13,6 +13,7 @@ from podium.ports.artifacts import ArtifactBucket
 from podium.ports.clock import Clock
 from podium.ports.engine import Engine, EngineTrouble, RunRequest
 from podium.ports.store import CreatedRun, Store
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime.plan_file import load_plan
 from podium.runtime.preflight import Readiness
 from podium.runtime.run_artifacts import RunArtifacts
@@ -80,6 +81,9 @@ class Parts(msgspec.Struct, frozen=True):
     prepare_for_pool: "Callable[[RunRequest], Awaitable[PreparedRun]]" = no_pools
     # Where runs work that are started without a folder of their own.
     workspace: Path = Path()
+
+    # What this process shows of its work.
+    telemetry: Telemetry = SILENT
 
     # The machines of open runs, where a process answers about them again and again.
     machines: "OpenMachines | None" = None

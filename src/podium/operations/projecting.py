@@ -15,7 +15,9 @@ from podium.log.times import moment
 from podium.ports.bus import AlertHook
 from podium.ports.changes import RunChanges
 from podium.ports.clock import Clock
+from podium.ports.metrics import PROJECTION_LAG
 from podium.ports.store import Store
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.runtime.alerts import Alerting, log_alert
 from podium.runtime.projecting import LAG_ALERT_SECONDS, Projecting
 
@@ -32,13 +34,20 @@ class BackgroundProjector:
     """Started and stopped by its process; `lag` says how far it is behind."""
 
     def __init__(
-        self, store: Store, clock: Clock, hook: AlertHook = log_alert, *, pause: float = _PAUSE_SECONDS
+        self,
+        store: Store,
+        clock: Clock,
+        hook: AlertHook = log_alert,
+        *,
+        pause: float = _PAUSE_SECONDS,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._store = store
         self._clock = clock
         self._alerting = Alerting(store, clock, hook)
         self._projecting = Projecting(store, clock, self._alerting, on_demand=True)
         self._pause = pause
+        self._telemetry = telemetry
         self._task: asyncio.Task[None] | None = None
         self._cursor: str | None = None
         self._saved: str | None = None
@@ -86,6 +95,7 @@ class BackgroundProjector:
         if lag > LAG_ALERT_SECONDS >= self.lag:
             self._alerting.lag_is_high(lag)
         self.lag = lag
+        self._telemetry.set(PROJECTION_LAG, value=lag)
 
     async def _project_run(self, run: Run) -> None:
         try:

@@ -94,6 +94,54 @@ ALERTS: Final = Metric(
     "podium_alerts_total", "counter", "Alerts raised; refused ticks are among them.", ("code",)
 )
 
+# --- what servers and workers show: of the tenants that they show it to, or of their own process -------------------
+
+RUNS: Final = Metric(
+    "podium_runs",
+    "gauge",
+    "Open runs in pools: waiting, delayed, unapproved, running, parked, left (by a worker that is gone).",
+    ("status",),
+)
+QUEUE_AGE: Final = Metric(
+    "podium_queue_oldest_seconds", "gauge", "Since when the run waits that waits longest for a free slot."
+)
+WORKERS: Final = Metric(
+    "podium_workers", "gauge", "Workers of pools: serving, draining, lost (not seen lately).", ("state",)
+)
+SLOTS: Final = Metric("podium_slots", "gauge", "Slots of workers that are not lost: used, free.", ("state",))
+LEASE_LAPSES: Final = Metric(
+    "podium_lease_lapses_total",
+    "counter",
+    "Leases of runs that this process lost or could not renew in time.",
+)
+STORE_CALLS: Final = Metric(
+    "podium_store_seconds",
+    "histogram",
+    "How long the store took to make something durable, with its commit.",
+    ("call",),
+)
+PROJECTION_LAG: Final = Metric(
+    "podium_projection_lag_seconds", "gauge", "How far the summaries of runs were behind the log last time."
+)
+OUTBOX_WAITING: Final = Metric("podium_outbox_waiting", "gauge", "Events that a bus has not taken yet.")
+OUTBOX_AGE: Final = Metric(
+    "podium_outbox_oldest_seconds", "gauge", "Since when the event waits that waits longest for a bus."
+)
+OUTBOX_DEAD: Final = Metric("podium_outbox_dead_letters", "gauge", "Events that a bus has refused for good.")
+STREAMS: Final = Metric("podium_stream_clients", "gauge", "Open connections to /api/v1/stream.")
+REQUESTS: Final = Metric(
+    "podium_requests_total", "counter", "Requests that were answered.", ("method", "route", "status")
+)
+REQUEST_SECONDS: Final = Metric(
+    "podium_request_seconds", "histogram", "How long answers took; streams until they ended.", ("route",)
+)
+RATE_LIMITED: Final = Metric(
+    "podium_rate_limited_total", "counter", "Requests refused by the rate limits.", ("scope", "cost")
+)
+LOOP_LAG: Final = Metric(
+    "podium_loop_lag_seconds", "histogram", "How late the event loop was with a timer, four times a second."
+)
+
 METRICS: Final = (
     MESSAGES,
     DEAD_LETTERS,
@@ -112,4 +160,19 @@ METRICS: Final = (
     DRIFT,
     RECONCILED,
     ALERTS,
+    RUNS,
+    QUEUE_AGE,
+    WORKERS,
+    SLOTS,
+    LEASE_LAPSES,
+    STORE_CALLS,
+    PROJECTION_LAG,
+    OUTBOX_WAITING,
+    OUTBOX_AGE,
+    OUTBOX_DEAD,
+    STREAMS,
+    REQUESTS,
+    REQUEST_SECONDS,
+    RATE_LIMITED,
+    LOOP_LAG,
 )

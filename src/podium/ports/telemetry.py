@@ -30,6 +30,10 @@ class Telemetry(Protocol):
 
     def span(self, span: "Span") -> None: ...
 
+    def exposition(self) -> bytes:
+        """The metrics as Prometheus reads them; empty if there are none."""
+        ...
+
     def close(self) -> None:
         """Deliver what waits, within a few seconds."""
         ...
@@ -48,6 +52,9 @@ class NoTelemetry:
     def observe(self, metric: "Metric", *labels: str, value: float) -> None: ...
 
     def span(self, span: "Span") -> None: ...
+
+    def exposition(self) -> bytes:
+        return b""
 
     def close(self) -> None: ...
 

@@ -12,7 +12,7 @@ _MODULES: Final = {
     "metrics": ("prometheus_client",),
     "otel": ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "schedules": ("cronsim",),
-    "server": ("litestar", "uvicorn"),
+    "server": ("litestar", "uvicorn", "prometheus_client"),
     "signing": ("cryptography",),
     "temporal": ("temporalio",),
 }

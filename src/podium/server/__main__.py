@@ -24,7 +24,7 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     listening = Listening(options.host, options.port, options.tls_cert, options.tls_key, options.behind_proxy)
     try:
-        asyncio.run(serve(listening))
+        asyncio.run(serve(listening, options.traces))
     except PodiumError as error:
         print(f"{error.code}: {without_credentials(str(error))}", file=sys.stderr)
         return UNAVAILABLE if error.code == "STORE_UNAVAILABLE" else MISCONFIGURED
@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tls-cert", type=Path)
     parser.add_argument("--tls-key", type=Path)
     parser.add_argument("--behind-proxy", action="store_true")
+    parser.add_argument("--traces")
     return parser
 
 

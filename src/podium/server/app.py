@@ -97,4 +97,4 @@ def make_app(
     parts: Parts, streams: StreamService, authenticated: "Callable[[ASGIApp], ASGIApp]"
 ) -> "ASGIApp":
     """`authenticated`: wraps the whole application, so that a path that does not exist asks for a token, too."""
-    return RequestIds(authenticated(StrictPaths(make_routes(parts, streams))))
+    return RequestIds(authenticated(StrictPaths(make_routes(parts, streams))), parts.telemetry)

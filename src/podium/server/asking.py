@@ -20,6 +20,8 @@ TENANT: Final = "tenant"
 GRANT: Final = "grant"
 LIMITER: Final = "limiter"
 REQUEST_ID: Final = "request_id"
+# The route that answers, as it was written: written by the guard.
+ROUTE: Final = "route"
 
 
 class Caller:
@@ -73,9 +75,10 @@ class Guard:
         declared = declared_by(handler)
         if declared is None:
             raise RuntimeError(f"{handler} declares no operation")
+        state = connection.scope["state"]
+        state[ROUTE] = connection.scope["path_template"]
         if declared.operation == PUBLIC:
             return
-        state = connection.scope["state"]
         state[LIMITER].check(state[GRANT], declared.cost)
         if declared.operation == SIGNAL:
             return

@@ -22,6 +22,7 @@ from podium.operations.sessions import grant_of_session
 from podium.patterns import lazy_pattern
 from podium.ports.access_store import Credentials
 from podium.ports.clock import Clock
+from podium.ports.telemetry import SILENT, Telemetry
 from podium.server.csrf import CsrfRefused, is_own_request
 from podium.server.layers import send_problem
 from podium.server.logins import Logins
@@ -59,6 +60,7 @@ class Authentication:
         oidc: "Callable[[], OidcSettings | None]" = _no_provider,
         limits: Callable[[], RateLimits] = RateLimits,
         is_secure: bool = False,
+        telemetry: Telemetry = SILENT,
     ) -> None:
         self._app = app
         self._store = store
@@ -66,7 +68,7 @@ class Authentication:
         self._policy = policy
         self._key = key
         self._logins = Logins(store, clock, policy, oidc, is_secure=is_secure)
-        self._limiter = RateLimiter(clock, limits)
+        self._limiter = RateLimiter(clock, limits, telemetry)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":

@@ -6,6 +6,7 @@ many ways, so paths are split here, before anything is decoded, and every other 
 
 import logging
 import re
+import time
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 from uuid import uuid4
@@ -13,12 +14,16 @@ from uuid import uuid4
 import msgspec
 
 from podium.errors import InvalidId, PodiumError
-from podium.server.asking import REQUEST_ID
+from podium.ports.metrics import REQUEST_SECONDS, REQUESTS
+from podium.ports.telemetry import SILENT, Telemetry
+from podium.server.asking import REQUEST_ID, ROUTE
 from podium.server.problems import MEDIA_TYPE, PathNotFound, problem_of
 
 _LOG: Final = logging.getLogger("podium.server.access")
 # A slash inside of a segment (`%2F`), which is part of the path of a step. No segment may hold a NUL itself.
 SLASH: Final = "\0"
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OTHER: Final = "other"
 _DOTS: Final = (".", "..")
 # Of a letter, a digit or - . _ ~: with it a path that a proxy in front of us refuses could be spelled differently.
 _NEEDLESS_ESCAPE: Final = re.compile(rb"%(?:2[deDE]|3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[fF]|7[eE])")
@@ -27,13 +32,15 @@ _NEEDLESS_ESCAPE: Final = re.compile(rb"%(?:2[deDE]|3[0-9]|[46][1-9a-fA-F]|[57][
 class RequestIds:
     """Outermost. The id is in the answer, in problems and in the log; one that a caller sends is not believed."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app: Any, telemetry: Telemetry = SILENT) -> None:
         self._app = app
+        self._telemetry = telemetry
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        since = time.perf_counter()
         request_id = uuid4().hex
         # Not the dictionary that the server shares between requests.
         scope["state"] = {**scope.get("state", {}), REQUEST_ID: request_id}
@@ -51,6 +58,14 @@ class RequestIds:
         finally:
             # The path as it came in is text of a stranger; `ascii` writes it in one line.
             _LOG.info("%s %s %a %d", request_id, scope["method"], scope["path"], status)
+            self._count(scope, status, time.perf_counter() - since)
+
+    def _count(self, scope: Any, status: int, seconds: float) -> None:
+        """By the route as it was written: neither a path nor a method of a stranger becomes a label."""
+        route = scope["state"].get(ROUTE, _OTHER)
+        method = scope["method"] if scope["method"] in _METHODS else _OTHER
+        self._telemetry.count(REQUESTS, method, route, str(status))
+        self._telemetry.observe(REQUEST_SECONDS, route, value=seconds)
 
 
 class StrictPaths:

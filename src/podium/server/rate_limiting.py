@@ -8,6 +8,8 @@ from podium.access.grants import Grant
 from podium.access.rate_limits import RateLimits
 from podium.errors import PodiumError
 from podium.ports.clock import Clock
+from podium.ports.metrics import RATE_LIMITED
+from podium.ports.telemetry import SILENT, Telemetry
 
 # Of those that were not used for longest the bucket is forgotten: it is full then.
 _MAX_BUCKETS: Final = 20_000
@@ -30,7 +32,8 @@ class RateLimited(PodiumError):
 class RateLimiter:
     """A bucket holds what may come together and fills evenly. `limits` is asked again for every request."""
 
-    def __init__(self, clock: Clock, limits: Callable[[], RateLimits]) -> None:
+    def __init__(self, clock: Clock, limits: Callable[[], RateLimits], telemetry: Telemetry = SILENT) -> None:
+        self._telemetry = telemetry
         self._clock = clock
         self._limits = limits
         # What is left, and since when.
@@ -47,6 +50,7 @@ class RateLimiter:
         for kind, _, rate, amount in left:
             if amount < 1:
                 seconds = max(1, round((1 - amount) * _MINUTE / rate + 0.5))
+                self._telemetry.count(RATE_LIMITED, kind, cost)
                 raise RateLimited(kind, cost, rate, seconds)
         for kind, name, _, amount in left:
             self._keep((kind, name, cost), amount - 1, now)

@@ -1,5 +1,6 @@
 """One server process: its store, the application, and uvicorn around it."""
 
+import asyncio
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -8,6 +9,7 @@ import uvicorn
 from msgspec.structs import replace
 
 from podium.operations.live_grants import is_live
+from podium.operations.measuring import measure_loop_lag, observed
 from podium.operations.open_machines import OpenMachines
 from podium.operations.parts import Parts
 from podium.operations.projecting import BackgroundProjector
@@ -20,7 +22,7 @@ from podium.server.security_headers import SecurityHeaders
 from podium.server.stream_service import StreamService
 from podium.wiring.access import access_policy, known_audit_key, oidc_settings, rate_limits
 from podium.wiring.stores import open_store, runs_folder, store_url, use_configured_permissions
-from podium.wiring.use_cases import use_case_parts
+from podium.wiring.use_cases import server_telemetry, use_case_parts
 
 if TYPE_CHECKING:
     import socket
@@ -37,11 +39,11 @@ _SHUTDOWN_SECONDS: Final = 10
 _BACKLOG: Final = 1024
 
 
-async def serve(listening: Listening) -> None:
+async def serve(listening: Listening, traces: str | None = None) -> None:
     """Until SIGTERM or SIGINT. Raises `ListeningRefused`, and what opening the store raises."""
     listening.check()
     bound = listening.bind()
-    async with application(is_secure=listening.has_tls or listening.behind_proxy) as made:
+    async with application(is_secure=listening.has_tls or listening.behind_proxy, traces=traces) as made:
         server = Server(configured(made.app, listening), made.streams)
         server.config.load()
         url = listening.url(bound)
@@ -60,21 +62,26 @@ class Application(NamedTuple):
 
 
 @asynccontextmanager
-async def application(*, is_secure: bool) -> "AsyncIterator[Application]":
+async def application(*, is_secure: bool, traces: str | None = None) -> "AsyncIterator[Application]":
     """The application on the store that the environment names. It projects in the background."""
     use_configured_permissions()
     folder = runs_folder(None)
-    store = await open_store(store_url(None, folder), create=True)
-    parts = replace(use_case_parts(store, folder, _note), machines=OpenMachines())
-    streams, projector = stream_service(parts), BackgroundProjector(store, parts.clock)
+    telemetry = server_telemetry(traces, _note)
+    store = observed(await open_store(store_url(None, folder), create=True), telemetry)
+    parts = replace(use_case_parts(store, folder, _note, telemetry=telemetry), machines=OpenMachines())
+    streams = stream_service(parts)
+    projector = BackgroundProjector(store, parts.clock, telemetry=telemetry)
     projector.start()
+    lag = asyncio.create_task(measure_loop_lag(telemetry))
     try:
         # With rules in the configuration it is known who owns what.
         code = await first_login(store, parts.clock) if access_policy() is None else None
         yield Application(authenticated_app(parts, streams, is_secure=is_secure), streams, code)
     finally:
+        lag.cancel()
         await projector.stop()
         await store.close()
+        telemetry.close()
 
 
 class Server(uvicorn.Server):
@@ -112,6 +119,7 @@ def authenticated_app(
             oidc=oidc_settings,
             limits=limits,
             is_secure=is_secure,
+            telemetry=parts.telemetry,
         )
         return SecurityHeaders(known, is_secure=is_secure)
 

@@ -8,6 +8,7 @@ from prometheus_client import (
     Gauge,
     Histogram,
     ProcessCollector,
+    generate_latest,
     start_http_server,
 )
 
@@ -16,9 +17,9 @@ from podium.patterns import lazy_pattern
 from podium.ports.metrics import METRICS, Metric
 from podium.text import reason_of
 
-# What names of topics, types, services and codes consist of. Their sets are closed where they are counted; a text that
-# cannot be one of them is not shown even if that fails.
-_LABEL: Final = lazy_pattern(r"[A-Za-z0-9_.:/ -]{1,249}")
+# What names of topics, types, services, routes and codes consist of. Their sets are closed where they are counted; a
+# text that cannot be one of them is not shown even if that fails.
+_LABEL: Final = lazy_pattern(r"[A-Za-z0-9_.:/{} -]{1,249}")
 _OTHER: Final = "other"
 _KINDS: Final[dict[str, Any]] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
 
@@ -64,6 +65,9 @@ class Metrics:
 
     def observe(self, metric: Metric, *labels: str, value: float) -> None:
         self._of(metric, labels).observe(value)
+
+    def exposition(self) -> bytes:
+        return bytes(generate_latest(self._registry))
 
     def _of(self, metric: Metric, labels: tuple[str, ...]) -> Any:
         known = self._known[metric.name]

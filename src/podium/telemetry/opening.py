@@ -47,6 +47,9 @@ class ProcessTelemetry:
         if self._traces is not None:
             self._traces.span(span)
 
+    def exposition(self) -> bytes:
+        return self._metrics.exposition() if self._metrics is not None else b""
+
     def close(self) -> None:
         for part in (self._metrics, self._traces):
             if part is not None:
@@ -66,6 +69,17 @@ def open_telemetry(
     serving = _serving(metrics, notify) if metrics is not None else None
     sending = _sending(traces, notify, environ)
     return ProcessTelemetry(serving, sending) if serving is not None or sending is not None else SILENT
+
+
+def server_telemetry(
+    traces: str | None, notify: Callable[[str], None], environ: Mapping[str, str] = os.environ
+) -> Telemetry:
+    """Of a process with a route for its metrics. Raises `ExtraMissing` and `InvalidConfiguration`."""
+    if not has_extra("metrics"):
+        raise ExtraMissing(f"the server counts what it does: {install_hint('metrics')}")
+    from podium.telemetry.metrics import Metrics
+
+    return ProcessTelemetry(Metrics(), _sending(traces, notify, environ))
 
 
 def _serving(address: str, notify: Callable[[str], None]) -> "Metrics":

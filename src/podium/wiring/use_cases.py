@@ -47,6 +47,13 @@ def open_telemetry(metrics: str | None, traces: str | None, notify: "Callable[[s
     return open_telemetry(metrics, traces, notify)
 
 
+def server_telemetry(traces: str | None, notify: "Callable[[str], None]") -> Telemetry:
+    """What a server shows of its work. Raises `ExtraMissing` and `InvalidConfiguration`."""
+    from podium.telemetry.opening import server_telemetry
+
+    return server_telemetry(traces, notify)
+
+
 def use_case_parts(
     store: Store,
     runs: Path,
@@ -107,6 +114,7 @@ def use_case_parts(
         create_in_pool=partial(_create_in_pool, creation),
         prepare_for_pool=partial(_prepare_for_pool, creation),
         workspace=Path.cwd(),
+        telemetry=telemetry,
     )
 
 

@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from podium.engines.run_host import RunHost
 from podium.log.ids import RunId
 from podium.stores.sqlite import SqliteStore
@@ -19,6 +21,7 @@ from tests.unit.hosting.hosts import (
     until,
     workflow,
 )
+from tests.unit.hosting.test_host_telemetry import Recorded
 
 ASKS = "  - name: ask\n    approval: {message: Continue?}\n"
 
@@ -48,16 +51,20 @@ def test_a_host_whose_run_was_taken_over_writes_nothing_more_to_it(tmp_path: Pat
             await gate.wait()
 
         Work.gate = staticmethod(wait)
-        host = RunHost(parts_of(store, tmp_path, lease=0.6), pool=POOL, view=ends)
+        recorded = Recorded()
+        parts = replace(parts_of(store, tmp_path, lease=0.6), telemetry=recorded)
+        host = RunHost(parts, pool=POOL, view=ends)
         await host.create(request(contract(), run_id="r1"))
         async with serving(host):
             await until(lambda: Work.calls == ["r1"])
+            assert recorded.counts["podium_lease_lapses_total",] == 0
             held = await store.held_lease(RunId("r1"))
             assert held is not None
             owner = held.lease.owner
             taken = await store.claim(RunId("r1"), owner="other", ttl=None, takes_over=owner)
             assert taken is not None
             await until(lambda: host.free == host.slots)
+            assert recorded.counts["podium_lease_lapses_total",] == 1
             head = (await store.get_run(RunId("r1"))).head
             gate.set()
             await asyncio.sleep(0)
