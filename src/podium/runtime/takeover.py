@@ -6,7 +6,7 @@ performed or waited for: a timer that was taken over passes no time. See
 `docs/decisions/0012-a-rerun-takes-over-events.md`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,7 +28,7 @@ from podium.machine import Machine
 from podium.machine.commands import Record
 from podium.machine.recalled import RecalledTime
 from podium.plan.loading import plan_path, walk
-from podium.plan.plan import Approval, Plan
+from podium.plan.plan import Approval, Call, ForEach, Group, Parallel, Plan, While
 from podium.ports.store import EventLog
 from podium.runtime.reading import records_of
 from podium.runtime.reusing import failures_repaired_beside
@@ -40,6 +40,8 @@ _NOT_TAKEN_OVER: Final = frozenset(
     {EventType.RUN_QUEUED, EventType.RUN_APPROVED, EventType.RUN_STARTED, EventType.SIGNAL_REJECTED}
     | {EventType.ALERT_RAISED, EventType.RUN_VALIDATION_REPORT}
 )
+# The machine decides when they end.
+_COMPOSITES: Final = (Call, ForEach, Group, Parallel, While)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +123,15 @@ class Takeovers:
     async def _without_repaired(
         self, found: list[EventRecord], original: Original, started: dict[str, Any], at: Timestamp
     ) -> list[EventRecord]:
-        """Without failures beside the step that were repaired later.
+        """Without failures beside the step that were repaired later, and without the ends of what contains them.
 
-        They stay if something followed from them, such as a branch that ran in the slot of one that had failed: it
-        would come before its time, and would be carried out again.
+        They stay if something else followed from them, such as a branch that ran in the slot of one that had failed:
+        it would come before its time, and would be carried out again.
         """
         if not any(record.event_type == EventType.STEP_FAILED for record in found):
             return found
         repaired = await failures_repaired_beside(self._log, original.run_id, self._plan, original.step)
-        kept = [one for one in found if _end_of(one) not in repaired]
+        kept = [one for one in found if _end_of(one) not in repaired and not _ends_around(one, repaired)]
         first = await self._first(started, at, 0, at)
         for records in (kept, found) if len(kept) < len(found) else ():
             if await self._fits([first, *self._copies(records, original, at)]):
@@ -137,13 +139,14 @@ class Takeovers:
         return kept
 
     async def _fits(self, writes: Sequence[EventWrite]) -> bool:
-        """Whether every step has an event only after the machine has reached it."""
-        machine = Machine(self._plan)
+        """Whether every step has an event only after the machine has reached it, and ends only as decided."""
+        machine, steps = Machine(self._plan), dict(walk(self._plan.workflow))
         async for _, record in _numbered(self._identity, writes, self._payloads):
             path = record.step_id
-            is_owed = any(one.path == path for one in machine.records)
-            if path is not None and not is_owed and machine.find(path) is None:
-                return False
+            if path is not None and not any(one.path == path for one in machine.records):
+                decides_itself = isinstance(steps[plan_path(path)].body, _COMPOSITES)
+                if machine.find(path) is None or (decides_itself and record.event_type in STEP_ENDS):
+                    return False
             machine.advance(record)
         return True
 
@@ -246,6 +249,16 @@ def _end_of(record: EventRecord) -> tuple[str | None, int] | None:
     if record.event_type == EventType.BUDGET_CHARGED:
         return fields_of(record).get("stepId"), record.logical_attempt_id
     return (record.step_id, record.logical_attempt_id) if record.event_type == EventType.STEP_FAILED else None
+
+
+def _ends_around(record: EventRecord, inside: Collection[tuple[str | None, int]]) -> bool:
+    """Whether it ends a step that contains one of these: its end followed from theirs."""
+    if record.event_type not in STEP_ENDS:
+        return False
+    visit = str(record.step_id)
+    if record.logical_attempt_id > 1:
+        visit = f"{visit}#{record.logical_attempt_id}"
+    return any(path is not None and path.startswith((f"{visit}/", f"{visit}[")) for path, _ in inside)
 
 
 def _recorded_at(record: EventRecord) -> Timestamp:
